@@ -114,6 +114,24 @@ def test_settings_of_process_and_threads(sandbox, programs):
                                      trace=False))
 
 
+def test_process_ids(sandbox, programs):
+    """Ids of itself, its threads, its parent, its group and other ranks are good after two restarts."""
+    job = sandbox.run(programs.test_program("process_ids", "--steps", 60, "--seconds", 3))
+    for _ in range(2):
+        job.wait_lines()
+        job.kill_and_recover()
+    job.finish()
+    assert_recovered(job)
+    assert "hands another" not in job.errors, job.errors
+
+
+def test_a_process_id_for_another_program(sandbox, programs):
+    """Others know the process by another id after a restart: one line says so."""
+    job = sandbox.run(programs.test_program("process_ids", "--mode", "handed", "--steps", 60, "--seconds", 3))
+    kill_after_two_lines(job)
+    assert job.errors.count("hands another one its process id") == 1, job.errors
+
+
 def test_settings_that_no_restart_could_repeat(sandbox, programs):
     """They fail as where they do not exist; what a program would not expect is said."""
     job = sandbox.run(programs.test_program("process_settings", "--mode", "refused"), trace=False)

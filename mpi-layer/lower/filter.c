@@ -42,6 +42,8 @@ enum when {
     MUCH_RANDOM,
     TERMINAL_DRAINED_OR_FILE_CHANGED,
     NOT_VFORK,
+    BY_PATH,    /* no AT_EMPTY_PATH in the argument: fstat() is none of these */
+    PEER_ASKED, /* SO_PEERCRED in the argument */
 };
 
 struct rule {
@@ -82,11 +84,19 @@ static const struct rule waits[] = {
     {SYS_recvmmsg, ALWAYS, 0},
     {SYS_getrandom, MUCH_RANDOM, 1},
     {SYS_flock, ALWAYS, 0},
+    {SYS_kill, ALWAYS, 0},
 };
 
 static const struct rule others[] = {
     {SYS_setsockopt, SOCKET_TIMEOUT_SET, 2}, {SYS_fcntl, ALWAYS, 0},    {SYS_read, FROM_DESCRIPTOR_0, 0},
     {SYS_readv, FROM_DESCRIPTOR_0, 0},       {SYS_clone, NOT_VFORK, 0},
+};
+
+/* Calls that may name, or tell, a process: once its ids are not the kernel's any more, after a restart. */
+static const struct rule on_ids[] = {
+    {SYS_stat, ALWAYS, 0},        {SYS_lstat, ALWAYS, 0},  {SYS_access, ALWAYS, 0},
+    {SYS_faccessat, ALWAYS, 0},   {SYS_chdir, ALWAYS, 0},  {VK_SYS_faccessat2, BY_PATH, 3},
+    {SYS_newfstatat, BY_PATH, 3}, {SYS_statx, BY_PATH, 2}, {SYS_getsockopt, PEER_ASKED, 2},
 };
 
 /* Calls that wait no longer than their socket's own timeout tells, once the program has set one. */
@@ -286,6 +296,12 @@ static void emit_rule(struct program *p, const struct rule *rule)
         emit(p, BPF_ALU | BPF_AND | BPF_K, CLONE_THREAD | CLONE_VM, 0, 0);
         emit_compare(p, BPF_JEQ, CLONE_VM, false);
         break;
+    case BY_PATH:
+        emit_compare(p, BPF_JSET, AT_EMPTY_PATH, false);
+        break;
+    case PEER_ASKED:
+        emit_compare(p, BPF_JEQ, SO_PEERCRED, true);
+        break;
     case FUTEX_WAITS:
     case SOCKET_TIMEOUT_SET:
         break;
@@ -315,6 +331,8 @@ static void collect(struct rules *rules)
         add(rules, waits[i]);
     for (size_t i = 0; i < COUNT(others); i++)
         add(rules, others[i]);
+    for (size_t i = 0; VK->has_new_ids && i < COUNT(on_ids); i++)
+        add(rules, on_ids[i]);
     add(rules, (struct rule){SYS_madvise, ADVICE_SERVED, 2});
 }
 

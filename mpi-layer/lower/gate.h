@@ -23,8 +23,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 25
-#define VK_FORMER_PIDS 64
+#define LAYER_LAYOUT_VERSION 26
 #define VK_NAMED_FILES 64
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
@@ -253,6 +252,12 @@ struct vk_user {
     uint32_t capabilities[6]; /* as the kernel has them */
 };
 
+enum vk_id_of { VK_ID_SELF, VK_ID_PARENT, VK_ID_GROUP, VK_ID_SESSION, VK_IDS };
+
+struct vk_id { /* of a process, group or session: vk_id.h */
+    uint32_t known, kernel;
+};
+
 #define VK_MAGIC 0x6b765f79616c6562ull
 
 struct vk {
@@ -321,7 +326,11 @@ struct vk {
     struct file_id cwd_id;
     uint32_t held_cwd;  /* ... if no path leads there: in the parcel, as in struct fd_record */
     uint32_t noted_pid; /* of the process, at parking */
-    uint32_t former_pid_count, former_pids[VK_FORMER_PIDS]; /* of the process, before restarts */
+    struct vk_id ids[VK_IDS];
+    uint64_t ids_host;   /* where they are valid, at parking (common/util/mounts.h) */
+    struct vk_id *peers; /* after a restart: ranks that were on this process's host */
+    uint64_t peer_count, peer_capacity;
+    uint32_t has_new_ids;        /* one of these ids is not the kernel's any more */
     uint64_t travel_bytes;       /* of the memory for contents of files (travel.h) */
     uint64_t travel_host;        /* the host at parking (common/util/mounts.h); 0: nothing travels */
     uint64_t held_journal_bytes; /* of the journal in the parcel, at parking (vk_held.h) */
@@ -359,7 +368,8 @@ struct gate {
     /* Send what was postponed again. All signals are blocked then, *mask is what was before. [any] */
     void (*handlers_again)(uint64_t *mask);                /* 128 */
     int (*kernel_clock_gettime)(int clock, int64_t *time); /* of the kernel's vdso */
-    uint64_t generation;                                   /* 1, 2, ...: the epoch */
+    int (*kernel_clock_getres)(int clock, int64_t *time);
+    uint64_t generation; /* 1, 2, ...: the epoch */
     struct control *control;
     /* Tell the agent that the control page has something new. [any] */
     void (*notify)(void);

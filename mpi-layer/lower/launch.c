@@ -43,6 +43,7 @@
 #include "mpi-layer/lower/mapped.h"
 #include "mpi-layer/lower/meeting.h"
 #include "mpi-layer/lower/on_demand.h"
+#include "mpi-layer/lower/peers.h"
 #include "mpi-layer/lower/process.h"
 #include "mpi-layer/lower/rank.h"
 #include "mpi-layer/lower/reopen.h"
@@ -57,6 +58,7 @@
 #include "mpi-layer/lower/travel.h"
 #include "mpi-layer/lower/unseen.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_id.h"
 #include "mpi-layer/lower/vk_action.h"
 #include "mpi-layer/lower/vk_clock.h"
 #include "mpi-layer/lower/vk_cut.h"
@@ -70,7 +72,6 @@
 #include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
 #include "mpi-layer/lower/vk_thread.h"
-#include "mpi-layer/lower/vk_tid.h"
 #include "mpi-layer/lower/vk_undo.h"
 #include "mpi-layer/lower/vk_wait.h"
 #include "mpi-layer/lower/windows.h"
@@ -301,6 +302,8 @@ static int map_gate(struct belay_error *err)
     }
     GATE->kernel_clock_gettime = (int (*)(int, int64_t *))GATE->vdso[0];
     GATE->vdso[0] = (uint64_t)vk_clock_gettime;
+    GATE->kernel_clock_getres = (int (*)(int, int64_t *))GATE->vdso[4];
+    GATE->vdso[4] = (uint64_t)vk_clock_getres;
     return 0;
 }
 
@@ -462,7 +465,7 @@ static int meet(struct belay_error *err)
     int code = MPI_Barrier(MPI_COMM_WORLD);
     if (code != MPI_SUCCESS)
         return belay_error_set(err, EIO, "MPI_Barrier failed with code %d", code);
-    if (rank.file_limit_bytes > 0 && travel_meet(err) < 0)
+    if (peers_meet(err) || (rank.file_limit_bytes > 0 && travel_meet(err) < 0))
         return -1;
     travel_set_times();
     return shares_let_go(err);
@@ -474,8 +477,8 @@ static void restart_program(struct belay_error *err)
     if (restore_open(&restore, rank.image_fd, err) ||
         restore_regions(&restore, VK_ADDRESS, VK_ARENA_END, err))
         return;
-    vk_pid_leave(VK->pid);
     VK->pid = VK->rank_pid = (uint32_t)getpid();
+    vk_ids_renew();
     clock_restore();
     if (shares_restore_begin(&rank, err) || reopen_begin(rank.undo_fd, rank.restore_line, err) ||
         process_restore_fds(rank.parcel_fd, err) || init_mpi(err) ||

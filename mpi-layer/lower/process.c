@@ -7,12 +7,14 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "common/util/mounts.h"
 #include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/fd_note.h"
 #include "mpi-layer/lower/fd_restore.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_id.h"
 #include "mpi-layer/lower/vk_thread.h"
 #include "mpi-layer/lower/vk_timer.h"
 
@@ -39,6 +41,8 @@ void process_note(void)
     if (!getcwd(VK->cwd, sizeof VK->cwd) || file_id_at(AT_FDCWD, ".", &VK->cwd_id) < 0)
         VK->cwd[0] = 0;
     VK->noted_pid = (uint32_t)getpid();
+    vk_ids_note();
+    VK->ids_host = mounts_host();
     VK->umask = umask(0);
     umask((mode_t)VK->umask);
     clock_note(); /* last: a timer may come late after a restart, never early */

@@ -27,7 +27,7 @@
 #include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
 #include "mpi-layer/lower/vk_thread.h"
-#include "mpi-layer/lower/vk_tid.h"
+#include "mpi-layer/lower/vk_id.h"
 #include "mpi-layer/lower/vk_timer.h"
 #include "mpi-layer/lower/vk_transfer.h"
 #include "mpi-layer/lower/vk_width.h"
@@ -106,7 +106,6 @@ static void become_child(uint64_t *mask)
             t->life = THREAD_FREE;
     VK->live_threads = 1;
     VK->threads_lock = 0;
-    VK->former_pid_count = 0;
     vk_timers_forget();
     vk_actions_become_child(mask);
     vk_lock_forget();
@@ -272,7 +271,7 @@ static struct trap_verdict write_at_site(long nr, long fd, long data, long count
 static bool is_always_wait(long nr)
 {
     return nr == SYS_rt_sigprocmask || nr == SYS_ppoll || nr == SYS_pselect6 || nr == SYS_epoll_pwait ||
-           nr == SYS_clock_nanosleep || nr == SYS_recvmmsg || nr == SYS_flock;
+           nr == SYS_clock_nanosleep || nr == SYS_recvmmsg || nr == SYS_flock || nr == SYS_kill;
 }
 
 struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, long f, long nr, uint64_t rsp)

@@ -55,6 +55,7 @@ static inline bool vk_is_saved_code(uint64_t rip)
 
 /* "belay: rank N: BEFORE", the address (0: none), "BEHIND" on standard error. */
 void vk_say(const char *before, uint64_t address, const char *behind);
+void vk_say_number(const char *before, uint64_t number);
 
 /* Memory is about to be written without the page table showing it: tell the agent (enum control_unseen). */
 static inline void vk_note_unseen(uint32_t how)

@@ -14,6 +14,7 @@
 
 #include "common/util/clock.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_id.h"
 #include "mpi-layer/lower/vk_tid.h"
 
 #define SECOND_NS 1000000000
@@ -87,10 +88,25 @@ static struct thread *thread_of_clock(long clock)
     return is_thread ? vk_thread_by_vtid((uint32_t) ~((int)clock >> 3)) : NULL;
 }
 
+/* The processor time of a process is named in the same way. 0: of none. */
+static long process_of_clock(long clock)
+{
+    bool is_process = (int)clock < 0 && !(clock & 4) && (clock & 3) != 3;
+    return is_process ? vk_id_kernel(~((int)clock >> 3)) : 0;
+}
+
 long vk_clock_id(long clock)
 {
     const struct thread *thread = thread_of_clock(clock);
-    return thread ? (long)(~thread->tid << 3 | (clock & 7)) : clock;
+    long process = process_of_clock(clock);
+    if (thread)
+        return (long)(~thread->tid << 3 | (clock & 7));
+    return process ? (int)(~(uint32_t)process << 3 | (clock & 7)) : clock;
+}
+
+long vk_clock_getres(long clock, int64_t *time)
+{
+    return GATE->kernel_clock_getres((int)vk_clock_id((int)clock), time);
 }
 
 /* What the lost processes have used counts as time in the program. */
@@ -117,8 +133,9 @@ long vk_times(int64_t *times)
 long vk_clock_gettime(long clock, int64_t *time)
 {
     const struct thread *thread = thread_of_clock(clock);
-    int64_t ns = thread ? thread->cpu_offset_ns : offset_ns(clock);
-    if (thread)
+    bool is_own = process_of_clock(clock) == (long)VK->pid && vk_is_rank();
+    int64_t ns = thread ? thread->cpu_offset_ns : offset_ns(is_own ? CLOCK_PROCESS_CPUTIME_ID : clock);
+    if ((int)clock < 0)
         clock = vk_clock_id(clock);
     int result = GATE->kernel_clock_gettime((int)clock, time);
     if (result == 0 && ns)

@@ -20,6 +20,7 @@
 #include "mpi-layer/lower/vk_action.h"
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_hold.h"
+#include "mpi-layer/lower/vk_id.h"
 #include "mpi-layer/lower/vk_stream.h"
 
 #define PRELOAD "LD_PRELOAD="
@@ -226,6 +227,7 @@ long vk_exec(long nr, const uint64_t *arguments, uint64_t mask)
         return leave(&call, mask);
     if (!vk_is_own_process())
         vk_fd_note_shared();
+    vk_id_look_for_own(call.argv);
     struct thread *self = thread_self();
     uint32_t in_vk = self->in_vk;
     self->in_vk = 0; /* the parent's, if this is a vfork()ed child: nobody comes back to put it right */

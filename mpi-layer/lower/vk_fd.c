@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_id.h"
 #include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
 
@@ -458,7 +459,8 @@ static long control(long fd, long command, long argument)
         vk_note_unseen(CONTROL_UNSEEN_DIRECT);
     if (command == F_SETOWN || command == F_SETOWN_EX || command == F_SETSIG)
         set_has_owner(fd);
-    long result = raw3(SYS_fcntl, fd, command, argument);
+    long result = vk_id_is_control(command) ? vk_id_control(fd, command, argument)
+                                            : raw3(SYS_fcntl, fd, command, argument);
     if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && result >= 0)
         vk_fd_add_copy(result, fd);
     return result;
@@ -472,7 +474,7 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
     if (nr == SYS_pidfd_getfd) /* it may be one of our own */
         vk_fd_note_shared();
     if (!vk_is_own_process()) /* a vfork()ed child has descriptors of its own, but shares the bits */
-        return raw_syscall(nr, a, b, c, d, e, f);
+        return raw_syscall(nr, nr == SYS_pidfd_open ? vk_id_kernel(a) : a, b, c, d, e, f);
     switch (nr) {
     case SYS_close:
         return close_one(a);
@@ -512,9 +514,14 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
         else
             vk_fd_unmark(a);
         return result;
-    default: /* calls whose result is a new descriptor */
-        result = raw_syscall(nr, a, b, c, d, e, f);
-        vk_fd_add(result);
-        return result;
+    case SYS_pidfd_open:
+        a = vk_kernel_tid(a);
+        break;
+    case SYS_perf_event_open:
+        b = vk_kernel_tid(b);
+        break;
     }
+    result = raw_syscall(nr, a, b, c, d, e, f); /* a new descriptor */
+    vk_fd_add(result);
+    return result;
 }

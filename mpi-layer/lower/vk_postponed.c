@@ -7,7 +7,7 @@
  * the same siginfo_t where the thread has left it, in the page of code (vdso.S).
  *
  * Calls at which signals come by themselves, and several in the kernel's order, are made in that page in the
- * first place: tgkill, as raise() makes it, and rt_sigprocmask (vk_wait.c).
+ * first place: kill, tgkill, as raise() makes it, and rt_sigprocmask (vk_wait.c).
  *
  * Not postponed are faults, which would come again at once, and what has met a call that the kernel restarts
  * behind the handler, which might wait for ever.

@@ -13,6 +13,7 @@
 #include <sys/ptrace.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_id.h"
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
 #define PR_SET_SYSCALL_USER_DISPATCH 59
@@ -93,8 +94,9 @@ static uint32_t pid_by_our_memory(long pid)
  * know of these swallows them, and the calls are not made. What has executed another program can be traced. A
  * child may stop its rank to look at it, as LeakSanitizer and writers of crash dumps do.
  */
-static long serve_ptrace(long request, long pid, long addr, long data)
+static long serve_ptrace(long request, long named, long addr, long data)
 {
+    long pid = vk_kernel_tid(named);
     bool is_refused = request == PTRACE_TRACEME;
     if ((request == PTRACE_ATTACH || request == PTRACE_SEIZE) && vk_is_own_process()) {
         uint32_t other = pid_by_our_memory(pid);

@@ -10,6 +10,7 @@
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_action.h"
 #include "mpi-layer/lower/vk_cut.h"
+#include "mpi-layer/lower/vk_id.h"
 #include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_postponed.h"
 #include "mpi-layer/lower/vk_timer.h"
@@ -27,6 +28,12 @@ int vk_signal_deliver(void *info, void *context)
         return 0;
     vk_cut_note_restart(context);
     return signal;
+}
+
+void vk_signal_rename(void *info)
+{
+    vk_timer_rename(info);
+    vk_id_rename_sender(info);
 }
 
 /* Ours blocks all others, an application's handler only those that it names. */
@@ -88,7 +95,7 @@ uint64_t vk_handler_begins(int signal, void *info, void *context, uint32_t was_i
         note_frame(self, context);
     vk_cut_handled(action.flags & SA_RESTART, context);
     if (action.flags & SA_SIGINFO)
-        vk_timer_rename(info);
+        vk_signal_rename(info);
     if ((action.flags & SA_RESETHAND) && vk_action_is_handler(action.handler))
         reset_action(signal);
     /* The signal was delivered before the action was changed: by another thread, or by a handler on top. */

@@ -11,4 +11,7 @@ int vk_signal_deliver(void *info, void *ucontext);
 /* The wrapper of handlers asks which to call (0: none now); what the signal has met is told to vk_cut.c. */
 uint64_t vk_handler_begins(int signal, void *info, void *ucontext, uint32_t was_in_vk);
 
+/* siginfo_t of a signal that has come: ids in it become the application's. */
+void vk_signal_rename(void *info);
+
 #endif

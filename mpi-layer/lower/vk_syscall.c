@@ -9,6 +9,7 @@
 #include "mpi-layer/lower/vk_clock.h"
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_file.h"
+#include "mpi-layer/lower/vk_id.h"
 #include "mpi-layer/lower/vk_image.h"
 #include "mpi-layer/lower/vk_lease.h"
 #include "mpi-layer/lower/vk_lock.h"
@@ -17,9 +18,11 @@
 #include "mpi-layer/lower/vk_refuse.h"
 #include "mpi-layer/lower/vk_stream.h"
 #include "mpi-layer/lower/vk_sysv.h"
+#include "mpi-layer/lower/vk_task.h"
 #include "mpi-layer/lower/vk_thread.h"
 #include "mpi-layer/lower/vk_tid.h"
 #include "mpi-layer/lower/vk_timer.h"
+#include "mpi-layer/lower/vk_width.h"
 
 #define VK_MADV_COLLAPSE 25
 #ifndef SYS_clone3
@@ -52,8 +55,12 @@ const int vk_trapped_calls[] = {
     SYS_fanotify_init, SYS_open_by_handle_at, SYS_perf_event_open, SYS_userfaultfd, SYS_pidfd_getfd,
     SYS_io_uring_setup, SYS_io_setup,
     SYS_getrusage, SYS_times,
-    SYS_clock_gettime, SYS_timerfd_settime, SYS_timer_create, SYS_timer_settime, SYS_timer_gettime,
+    SYS_clock_gettime, SYS_clock_getres, SYS_timerfd_settime, SYS_timer_create, SYS_timer_settime,
+    SYS_timer_gettime,
     SYS_timer_getoverrun, SYS_timer_delete,
+    SYS_getpid, SYS_getppid, SYS_getpgrp, SYS_getpgid, SYS_getsid, SYS_setpgid, SYS_setsid,
+    SYS_rt_sigqueueinfo, SYS_kcmp, SYS_prlimit64, SYS_process_vm_readv, SYS_migrate_pages, SYS_move_pages,
+    SYS_ioprio_get, SYS_ioprio_set,
     SYS_rt_tgsigqueueinfo, SYS_sched_setaffinity, SYS_sched_getaffinity, SYS_sched_setscheduler,
     SYS_sched_getscheduler, SYS_sched_setparam, SYS_sched_getparam, SYS_sched_rr_get_interval,
     SYS_sched_setattr, SYS_sched_getattr, SYS_setpriority, SYS_getpriority,
@@ -113,6 +120,7 @@ long vk_create(void)
     VK->magic = VK_MAGIC;
     VK->layout_version = LAYER_LAYOUT_VERSION;
     VK->pid = VK->rank_pid = (uint32_t)raw0(SYS_getpid);
+    vk_ids_begin();
     VK->brk = VK->brk_start = UPPER_BRK;
     VK->brk_end = UPPER_BRK_END;
     VK->next_anon = UPPER_ANON;
@@ -150,7 +158,7 @@ bool vk_is_own_exe(const char *path)
 {
     const char *process = after(path, "/proc/"), *rest = after(process, "self");
     rest = rest ? rest : after(process, "thread-self");
-    rest = after(rest ? rest : after_number(process, VK->pid), "/exe");
+    rest = after(rest ? rest : after_number(process, (uint64_t)vk_id_known(VK->pid)), "/exe");
     return rest && !*rest;
 }
 
@@ -200,12 +208,9 @@ static long exit_group(long status)
 static long on_thread(long nr, long a, long b, long c, long d)
 {
     switch (nr) {
-    case SYS_setpriority:
-    case SYS_getpriority:
-        return raw3(nr, a, a == 0 /* PRIO_PROCESS */ ? vk_kernel_tid(b) : b, c);
     case SYS_rt_tgsigqueueinfo:
-        a = vk_pid_of(a, b);
-        return raw4(nr, a, a == (long)VK->pid ? vk_kernel_tid(b) : b, c, d);
+        a = vk_id_kernel(a);
+        return raw4(nr, a, vk_tgkill_tid(a, b), c, d);
     default:
         return raw4(nr, vk_kernel_tid(a), b, c, d);
     }
@@ -234,7 +239,7 @@ static long on_memory(long nr, long a, long b, long c, long d, long e, long f)
         return raw_syscall(nr, a, b, c, d, e, f);
     default: /* process_vm_writev */
         vk_note_unseen(CONTROL_UNSEEN_OTHERS);
-        return raw_syscall(nr, a, b, c, d, e, f);
+        return raw_syscall(nr, vk_kernel_tid(a), b, c, d, e, f);
     }
 }
 
@@ -263,11 +268,32 @@ static long on_own_thread(long nr, long a, long b, long c, long d)
     }
 }
 
+/* /proc/self leads to the number by which the process knows itself. */
+static long own_number(char *buffer, long bytes)
+{
+    char digits[10];
+    long count = (long)vk_task_put_number(digits, (uint32_t)vk_id_known(raw0(SYS_getpid)));
+    for (long i = 0; i < count && i < bytes; i++)
+        buffer[i] = digits[i];
+    return bytes <= 0 ? -EINVAL : count < bytes ? count : bytes;
+}
+
+static bool is_own_number(const char *path)
+{
+    const char *rest = VK->has_new_ids ? after(path, "/proc/self") : NULL;
+    return rest && !*rest;
+}
+
 static long on_link(long nr, long a, long b, long c, long d)
 {
-    if (nr == SYS_readlink)
-        return vk_is_own_exe((const char *)a) ? own_exe((char *)b, c) : raw3(nr, a, b, c);
-    return vk_is_own_exe((const char *)b) ? own_exe((char *)c, d) : raw4(nr, a, b, c, d);
+    bool has_folder = nr == SYS_readlinkat;
+    const char *path = (const char *)(has_folder ? b : a);
+    char *buffer = (char *)(has_folder ? c : b);
+    long bytes = has_folder ? d : c;
+    if (vk_is_own_exe(path))
+        return own_exe(buffer, bytes);
+    return is_own_number(path) && vk_is_pointer((long)buffer) ? own_number(buffer, bytes)
+                                                              : vk_task_syscall(nr, a, b, c, d, 0);
 }
 
 static long on_clock(long nr, long a, long b, long c, long d)
@@ -275,6 +301,8 @@ static long on_clock(long nr, long a, long b, long c, long d)
     switch (nr) {
     case SYS_clock_gettime:
         return vk_clock_gettime(a, (int64_t *)b);
+    case SYS_clock_getres:
+        return vk_clock_getres(a, (int64_t *)b);
     case SYS_getrusage:
         return vk_getrusage(a, (int64_t *)b);
     case SYS_times:
@@ -287,7 +315,20 @@ static long on_clock(long nr, long a, long b, long c, long d)
 }
 
 /* Who serves a call. The others tell by themselves which are theirs. */
-enum server { OTHERS = 0, MEMORY, LOCKS, OWN_THREAD, ANY_THREAD, NOBODY, REFUSED, LINKS, FILES, CLOCKS };
+enum server {
+    OTHERS = 0,
+    MEMORY,
+    LOCKS,
+    OWN_THREAD,
+    ANY_THREAD,
+    PROCESSES,
+    NOBODY,
+    REFUSED,
+    LINKS,
+    PATHS,
+    FILES,
+    CLOCKS
+};
 
 /* clang-format off */
 static const uint8_t servers[] = {
@@ -303,8 +344,15 @@ static const uint8_t servers[] = {
     [SYS_sched_getaffinity] = ANY_THREAD, [SYS_sched_setscheduler] = ANY_THREAD,
     [SYS_sched_getscheduler] = ANY_THREAD, [SYS_sched_setparam] = ANY_THREAD,
     [SYS_sched_getparam] = ANY_THREAD, [SYS_sched_rr_get_interval] = ANY_THREAD,
-    [SYS_sched_setattr] = ANY_THREAD, [SYS_sched_getattr] = ANY_THREAD, [SYS_setpriority] = ANY_THREAD,
-    [SYS_getpriority] = ANY_THREAD,
+    [SYS_sched_setattr] = ANY_THREAD, [SYS_sched_getattr] = ANY_THREAD,
+    [SYS_getpid] = PROCESSES, [SYS_getppid] = PROCESSES, [SYS_getpgrp] = PROCESSES, [SYS_getpgid] = PROCESSES,
+    [SYS_getsid] = PROCESSES, [SYS_setpgid] = PROCESSES, [SYS_setsid] = PROCESSES,
+    [SYS_rt_sigqueueinfo] = PROCESSES, [SYS_kcmp] = PROCESSES, [SYS_prlimit64] = PROCESSES,
+    [SYS_process_vm_readv] = PROCESSES, [SYS_migrate_pages] = PROCESSES, [SYS_move_pages] = PROCESSES,
+    [SYS_ioprio_get] = PROCESSES, [SYS_ioprio_set] = PROCESSES, [SYS_setpriority] = PROCESSES,
+    [SYS_getpriority] = PROCESSES, [SYS_getsockopt] = PROCESSES,
+    [SYS_stat] = PATHS, [SYS_lstat] = PATHS, [SYS_access] = PATHS, [SYS_chdir] = PATHS,
+    [SYS_newfstatat] = PATHS, [SYS_statx] = PATHS, [SYS_faccessat] = PATHS, [VK_SYS_faccessat2] = PATHS,
     [SYS_rseq] = NOBODY,   /* glibc does without; the lower half's registration stays */
     [SYS_clone3] = NOBODY, /* glibc falls back to clone */
     [SYS_get_robust_list] = NOBODY,
@@ -314,7 +362,7 @@ static const uint8_t servers[] = {
     [SYS_io_uring_setup] = REFUSED, [SYS_io_setup] = REFUSED,
     [SYS_readlink] = LINKS, [SYS_readlinkat] = LINKS,
     [SYS_open] = FILES, [SYS_openat] = FILES, [VK_SYS_openat2] = FILES, [SYS_creat] = FILES,
-    [SYS_clock_gettime] = CLOCKS, [SYS_getrusage] = CLOCKS, [SYS_times] = CLOCKS,
+    [SYS_clock_gettime] = CLOCKS, [SYS_clock_getres] = CLOCKS, [SYS_getrusage] = CLOCKS, [SYS_times] = CLOCKS,
     [SYS_timerfd_settime] = CLOCKS, [SYS_timer_create] = CLOCKS, [SYS_timer_settime] = CLOCKS,
     [SYS_timer_gettime] = CLOCKS, [SYS_timer_getoverrun] = CLOCKS, [SYS_timer_delete] = CLOCKS,
 };
@@ -351,12 +399,16 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return on_own_thread(nr, a, b, c, d);
     case ANY_THREAD:
         return on_thread(nr, a, b, c, d);
+    case PROCESSES:
+        return vk_id_syscall(nr, a, b, c, d, e, f);
     case NOBODY:
         return -ENOSYS;
     case REFUSED:
         return vk_refuse(nr, a, b, c, d, e);
     case LINKS:
         return on_link(nr, a, b, c, d);
+    case PATHS:
+        return vk_task_syscall(nr, a, b, c, d, e);
     case FILES:
         return vk_file_open(nr, a, b, c, d);
     case CLOCKS:

@@ -23,10 +23,11 @@
 #include "mpi-layer/lower/vk_clock.h"
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_file.h"
+#include "mpi-layer/lower/vk_id.h"
 #include "mpi-layer/lower/vk_mask.h"
 #include "mpi-layer/lower/vk_own_signal.h"
+#include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_sysv.h"
-#include "mpi-layer/lower/vk_tid.h"
 #include "mpi-layer/lower/vk_timer.h"
 #include "mpi-layer/lower/vk_transfer.h"
 #include "mpi-layer/lower/vk_width.h"
@@ -215,7 +216,7 @@ static void prepare_transfer(struct wait *wait)
 /* A call that does not wait: it is here because signals may come at it. */
 static bool is_never_ended(long nr)
 {
-    return nr == SYS_rt_sigprocmask || nr == SYS_tgkill;
+    return nr == SYS_rt_sigprocmask || nr == SYS_tgkill || nr == SYS_kill;
 }
 
 /* The call again, as it is set up, unless a handler of the application has run since the counts. */
@@ -246,11 +247,16 @@ static void begin(struct wait *wait)
     wait->done = 0;
 }
 
-/* By the ids of now: a restart may have come since the program asked. */
+/* By the kernel's ids of now: a restart may have come since the program asked. */
 static void prepare_tgkill(struct wait *wait)
 {
-    wait->call[A] = vk_pid_of(wait->args[A], wait->args[B]);
+    wait->call[A] = vk_id_kernel(wait->args[A]);
     wait->call[B] = vk_tgkill_tid(wait->call[A], wait->args[B]);
+}
+
+static void prepare_kill(struct wait *wait)
+{
+    wait->call[A] = vk_id_kernel_signed((int)wait->args[A]);
 }
 
 static void prepare_nanosleep(struct wait *wait)
@@ -324,6 +330,7 @@ static void (*const preparations[])(struct wait *wait) = {
     [VK_SYS_epoll_pwait2] = prepare_epoll_pwait,
     [SYS_rt_sigprocmask] = vk_mask_begins,
     [SYS_tgkill] = prepare_tgkill,
+    [SYS_kill] = prepare_kill,
     [SYS_rt_sigsuspend] = prepare_sigsuspend,
     [SYS_rt_sigtimedwait] = prepare_sigtimedwait,
     [SYS_semop] = prepare_sysv,
@@ -433,6 +440,9 @@ static int shorten(struct wait *wait, bool is_unmade)
     case SYS_tgkill:
         prepare_tgkill(wait);
         break;
+    case SYS_kill:
+        prepare_kill(wait);
+        break;
     case SYS_flock: /* a restart has forgotten it */
     case SYS_fcntl:
         vk_fd_note_lock(wait->call[A]);
@@ -475,7 +485,7 @@ static long end(struct wait *wait, long result)
         ((int64_t *)wait->args[E])[1] = wait->time[1];
     }
     if (wait->nr == SYS_rt_sigtimedwait && result > 0 && wait->args[B])
-        vk_timer_rename((void *)wait->args[B]);
+        vk_signal_rename((void *)wait->args[B]);
     vk_file_note_opened(wait->nr, result);
     if (wait->nr == SYS_rt_sigprocmask)
         vk_mask_ended(wait, result);

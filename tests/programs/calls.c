@@ -16,6 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/programs/incarnation.h"
+
 #define FUNCTION(number, name) #name,
 static const char *const names[] = {
 #include "tests/programs/calls.gen.h"
@@ -26,19 +28,20 @@ static const char *const names[] = {
 
 static struct {
     long before, after, pending;
-    pid_t begun; /* by this process */
+    long begun; /* by this process */
 } calls[COUNT];
-static pid_t first;
+static long first;
 
 __attribute__((constructor)) static void note_process(void)
 {
-    first = getpid();
+    first = incarnation();
 }
 
 void calls_note(int number);
 void calls_note(int number)
 {
-    __atomic_add_fetch(getpid() == first ? &calls[number].before : &calls[number].after, 1, __ATOMIC_RELAXED);
+    __atomic_add_fetch(incarnation() == first ? &calls[number].before : &calls[number].after, 1,
+                       __ATOMIC_RELAXED);
 }
 
 /* The stubs know no prototypes: they keep the registers of integer arguments, all that MPI has, and go on. */
@@ -67,8 +70,8 @@ int MPI_Pcontrol(const int level, ...)
     int number = level ? find(va_arg(arguments, const char *)) : 0;
     va_end(arguments);
     if (level == 1)
-        calls[number].begun = getpid();
-    else if (level == 2 && calls[number].begun != getpid())
+        calls[number].begun = incarnation();
+    else if (level == 2 && calls[number].begun != incarnation())
         calls[number].pending++;
     return MPI_SUCCESS;
 }

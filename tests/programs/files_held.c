@@ -28,6 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/programs/incarnation.h"
 #include "tests/programs/program.h"
 
 #define NAME_BYTES 96
@@ -37,7 +38,7 @@
 
 struct held {
     struct program program;
-    pid_t first;
+    long first;
     long step;
     int scratch, again, copy, appended, reader;
     int linked, replaced, moved, forbidden, hidden, unnamed, gone, brief, memory;
@@ -51,7 +52,7 @@ static void check(const struct held *h, bool is_fine, const char *what)
 {
     if (!is_fine)
         fail(&h->program, "step %ld, %s a restart: %s: %s", h->step,
-             getpid() == h->first ? "before" : "after", what, strerror(errno));
+             incarnation() == h->first ? "before" : "after", what, strerror(errno));
 }
 
 static const char *name(const struct held *h, const char *kind)
@@ -356,7 +357,7 @@ static void step_own(struct held *h)
     long seen = 0;
     number = h->step;
     check(h, pread(h->status, text, sizeof text - 1, 0) > 0, "status");
-    snprintf(line, sizeof line, "\nPid:\t%d\n", (int)getpid());
+    snprintf(line, sizeof line, "\nPid:\t%d\n", (int)incarnation());
     check(h, strstr(text, line), "the process id in /proc/self/status");
     check(h, pread(h->maps, text, 64, 0) == 64, "maps");
     check(h, pread(h->thread_name, text, 16, 0) > 0 && !strncmp(text, "files_held", 10), "a thread's name");
@@ -398,7 +399,7 @@ static void enter_removed(struct held *h)
 
 int main(int argc, char **argv)
 {
-    struct held h = {.program = {.steps = 100, .value = 2}, .first = getpid()};
+    struct held h = {.program = {.steps = 100, .value = 2}, .first = incarnation()};
     char top[PAGE];
     MPI_Init(&argc, &argv);
     program_begin(&h.program, "files_held", argc, argv);

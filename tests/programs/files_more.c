@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/programs/incarnation.h"
 #include "tests/programs/program.h"
 
 #define NAME_BYTES 96
@@ -33,7 +34,7 @@
 
 struct files {
     struct program program;
-    pid_t first;
+    long first;
     long step;
     int held[HELD];
     mode_t mode;
@@ -47,7 +48,7 @@ static void check(const struct files *f, bool is_fine, const char *what)
 {
     if (!is_fine)
         fail(&f->program, "step %ld, %s a restart: %s: %s", f->step,
-             getpid() == f->first ? "before" : "after", what, strerror(errno));
+             incarnation() == f->first ? "before" : "after", what, strerror(errno));
 }
 
 static const char *name(const struct files *f, const char *kind, long number)
@@ -208,7 +209,7 @@ static void step_failures(struct files *f)
 static void step_lock(struct files *f)
 {
     check(f, pwrite(f->locked, &f->step, sizeof f->step, 0) == sizeof f->step, "a locked file");
-    if (getpid() != f->first) /* the restarted process has none */
+    if (incarnation() != f->first) /* the restarted process has none */
         return;
     pid_t child = fork();
     if (child == 0) {
@@ -293,7 +294,7 @@ static void step_common(struct files *f)
 
 int main(int argc, char **argv)
 {
-    struct files f = {.program = {.steps = 100}, .first = getpid()};
+    struct files f = {.program = {.steps = 100}, .first = incarnation()};
     MPI_Init(&argc, &argv);
     program_begin(&f.program, "files_more", argc, argv);
     begin(&f);

@@ -1,13 +1,12 @@
 """Neighbours (ranks 2k and 2k+1) share an array by multiprocessing.shared_memory, and nothing with others."""
 
 import argparse
-import os
 from multiprocessing import resource_tracker, shared_memory
 
 import numpy
 from mpi4py import MPI
 
-from pace import rest_after
+from pace import incarnation, rest_after
 
 CELLS = 4096
 
@@ -47,7 +46,7 @@ def main():
         total = world.allreduce(digest % 2**20)
         digest = (digest + total) % 2**61
         if trace:
-            trace.write(f"{os.getpid()} {step} 0\n")
+            trace.write(f"{incarnation()} {step} 0\n")
         rest_after(step, options.steps, options.seconds)
     digests = world.gather(digest)
     if world.rank == 0:

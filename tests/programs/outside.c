@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/programs/incarnation.h"
 #include "tests/programs/program.h"
 
 #define PIPE_BYTES (1 << 20)
@@ -28,7 +29,8 @@
 
 struct outside {
     struct program program;
-    pid_t first, child;
+    long first;
+    pid_t child;
     int fds[8], count; /* what a restart does not bring back */
     int to_child, from_child, left_by_child;
     int pair[2], listener, connection[2], watcher;
@@ -41,12 +43,12 @@ static void demand(const struct outside *o, bool fact, const char *what)
 {
     if (!fact)
         fail(&o->program, "step %ld, %s a restart: %s (%s)", o->step,
-             getpid() == o->first ? "before" : "after", what, strerror(errno));
+             incarnation() == o->first ? "before" : "after", what, strerror(errno));
 }
 
 static bool is_restarted(const struct outside *o)
 {
-    return getpid() != o->first;
+    return incarnation() != o->first;
 }
 
 static int lose(struct outside *o, int fd)
@@ -244,7 +246,7 @@ static const struct mode *find_mode(const struct outside *o)
 
 int main(int argc, char **argv)
 {
-    struct outside o = {.program = {.steps = 100}, .first = getpid()};
+    struct outside o = {.program = {.steps = 100}, .first = incarnation()};
     MPI_Init(&argc, &argv);
     program_begin(&o.program, "outside", argc, argv);
     const struct mode *mode = find_mode(&o);

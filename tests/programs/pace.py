@@ -24,3 +24,9 @@ def rest_after(step, steps, seconds):
     end = time.monotonic() + HELD_MAX_S
     while step >= steps - LAST_STEPS and _is_held(path) and time.monotonic() < end:
         time.sleep(HELD_LOOK_S)
+
+
+def incarnation() -> int:
+    """Which process this is as the machine knows it: another one after a restart, other than os.getpid()."""
+    with open("/proc/self/stat", encoding="ascii") as stat:
+        return int(stat.read().split()[0])

@@ -17,13 +17,14 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "tests/programs/incarnation.h"
 #include "tests/programs/program.h"
 
 #define KINDS 3
 
 struct pairs {
     struct program program;
-    pid_t first;
+    long first;
     long step;
     int pairs[KINDS][2], set[2], full[2], sent[2], shut[2], ended, copy, watching;
     int reset[2];    /* a stream, packets: the other end was closed with something unread */
@@ -40,7 +41,7 @@ static void check(const struct pairs *p, bool is_fine, const char *what)
 {
     if (!is_fine)
         fail(&p->program, "step %ld, %s a restart: %s: %s", p->step,
-             getpid() == p->first ? "before" : "after", what, strerror(errno));
+             incarnation() == p->first ? "before" : "after", what, strerror(errno));
 }
 
 /* As much as fits by sendfile(), which is more than what fits by write(). */
@@ -333,7 +334,7 @@ static void finish(struct pairs *p)
 
 int main(int argc, char **argv)
 {
-    struct pairs p = {.program = {.steps = 100}, .first = getpid()};
+    struct pairs p = {.program = {.steps = 100}, .first = incarnation()};
     MPI_Init(&argc, &argv);
     program_begin(&p.program, "pairs", argc, argv);
     begin(&p);

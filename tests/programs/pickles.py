@@ -6,7 +6,6 @@ Options and trace as of program.h.
 import argparse
 import array
 import hashlib
-import os
 import subprocess
 import sys
 import threading
@@ -14,7 +13,7 @@ import time
 
 from mpi4py import MPI
 
-from pace import rest_after
+from pace import incarnation, rest_after
 
 COMM = MPI.COMM_WORLD
 RANK, RANKS = COMM.Get_rank(), COMM.Get_size()
@@ -89,7 +88,7 @@ def main():
             while counter.count == before:
                 time.sleep(0.001)
         if trace:
-            print(os.getpid(), step, time.monotonic(), file=trace, flush=True)
+            print(incarnation(), step, time.monotonic(), file=trace, flush=True)
         rest_after(step, options.steps, options.seconds)
     digests = COMM.gather(digest.hexdigest())
     if RANK == 0:

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/programs/incarnation.h"
 #include "tests/programs/program.h"
 
 #define OWN "fifo-%d"
@@ -33,7 +34,7 @@
 
 struct pipes {
     struct program program;
-    pid_t first;
+    long first;
     long step;
     int packets[2], ended, both, kept[2], unread, again[4], named[2], common, late, others[OTHERS];
 };
@@ -44,7 +45,7 @@ static void check(const struct pipes *p, bool is_fine, const char *what)
 {
     if (!is_fine)
         fail(&p->program, "step %ld, %s a restart: %s: %s", p->step,
-             getpid() == p->first ? "before" : "after", what, strerror(errno));
+             incarnation() == p->first ? "before" : "after", what, strerror(errno));
 }
 
 static int open_again(const struct pipes *p, int fd, int flags)
@@ -293,7 +294,7 @@ static void step_packets(struct pipes *p)
 
 int main(int argc, char **argv)
 {
-    struct pipes p = {.program = {.steps = 100}, .first = getpid()};
+    struct pipes p = {.program = {.steps = 100}, .first = incarnation()};
     MPI_Init(&argc, &argv);
     program_begin(&p.program, "pipes", argc, argv);
     begin(&p);

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/programs/incarnation.h"
+
 #define LAST_STEPS 2 /* steps are numbered from 0 or from 1: at least one more comes after a wait */
 #define HELD_LOOK_S 0.01
 #define HELD_MAX_S 1200 /* the test has been killed */
@@ -88,7 +90,7 @@ static void rest(double seconds)
 void program_step(struct program *program, long step)
 {
     if (program->trace_fd >= 0)
-        dprintf(program->trace_fd, "%ld %ld %.9f\n", (long)getpid(), step, seconds_now());
+        dprintf(program->trace_fd, "%ld %ld %.9f\n", incarnation(), step, seconds_now());
     enum pace pace = pace_now();
     if (pace != PACE_HURRIED && program->seconds > 0 && program->steps > 0)
         rest(program->seconds / (double)program->steps);

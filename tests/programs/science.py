@@ -4,14 +4,13 @@ Options and trace as of program.h; OPENBLAS_NUM_THREADS says how many threads mu
 """
 
 import argparse
-import os
 import time
 from collections import Counter
 
 import numpy
 from mpi4py import MPI
 
-from pace import rest_after
+from pace import incarnation, rest_after
 
 SIZE = 200
 
@@ -77,7 +76,7 @@ def main():
         assert world.scatter([[i, step] for i in range(size)] if rank == 0 else None, root=0) == [rank, step]
         if options.trace and rank == 0:
             with open(options.trace, "a", encoding="ascii") as log:
-                log.write(f"{os.getpid()} {step + 1} {time.monotonic():.9f}\n")
+                log.write(f"{incarnation()} {step + 1} {time.monotonic():.9f}\n")
         rest_after(step, options.steps, options.seconds)
     file.Close()
     if rank == 0:

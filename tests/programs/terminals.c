@@ -17,6 +17,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "tests/programs/incarnation.h"
 #include "tests/programs/program.h"
 
 #define DEADLINE_MS 5000
@@ -27,19 +28,19 @@ struct terminal {
 
 struct terminals {
     struct program program;
-    pid_t first;
+    long first;
     long step;
     struct terminal by_lines, raw;
     int copy, unopened, closed, hung_up;
     int of_child; /* -1: not begun */
-    pid_t child;
+    long child;
 };
 
 static void check(const struct terminals *t, bool is_fine, const char *what)
 {
     if (!is_fine)
         fail(&t->program, "step %ld, %s a restart: %s: %s", t->step,
-             getpid() == t->first ? "before" : "after", what, strerror(errno));
+             incarnation() == t->first ? "before" : "after", what, strerror(errno));
 }
 
 static void begin_one(struct terminals *t, struct terminal *one, bool by_lines)
@@ -161,14 +162,14 @@ static void step_child(struct terminals *t)
 {
     char byte;
     struct pollfd look = {.fd = t->of_child, .events = POLLIN};
-    if (t->of_child >= 0 && getpid() == t->child)
+    if (t->of_child >= 0 && incarnation() == t->child)
         return;
     if (t->of_child >= 0) {
         check(t, poll(&look, 1, DEADLINE_MS) == 1 && read(t->of_child, &byte, 1) == -1 && errno == EIO,
               "the terminal of a child that is gone");
         close(t->of_child);
     }
-    t->child = getpid();
+    t->child = incarnation();
     pid_t child = forkpty(&t->of_child, NULL, NULL, NULL);
     if (child == 0)
         _exit(read(STDIN_FILENO, &byte, 1) < 0);
@@ -183,7 +184,7 @@ static void finish(struct terminals *t)
 
 int main(int argc, char **argv)
 {
-    struct terminals t = {.program = {.steps = 100}, .first = getpid(), .of_child = -1};
+    struct terminals t = {.program = {.steps = 100}, .first = incarnation(), .of_child = -1};
     MPI_Init(&argc, &argv);
     program_begin(&t.program, "terminals", argc, argv);
     begin_one(&t, &t.by_lines, true);

@@ -23,6 +23,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/programs/incarnation.h"
 #include "tests/programs/program.h"
 
 enum lasting { LASTS, IS_LOST }; /* through a restart */
@@ -39,7 +40,7 @@ struct waiter {
 };
 
 static struct program program = {.steps = 100};
-static pid_t first;
+static long first;
 
 static int one_byte(ssize_t bytes)
 {
@@ -280,7 +281,7 @@ static struct waiter waiters[] = {
 
 static int is_gone(const struct waiter *w)
 {
-    return w->lasting == IS_LOST && getpid() != first;
+    return w->lasting == IS_LOST && incarnation() != first;
 }
 
 static void *wait_often(void *argument)
@@ -328,7 +329,7 @@ static void release_all(void)
 int main(int argc, char **argv)
 {
     int provided;
-    first = getpid();
+    first = incarnation();
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     program_begin(&program, "threads_blocked", argc, argv);
     begin();

@@ -5,6 +5,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tests/programs/incarnation.h"
+
 #define RANGES_MAX 20000
 
 static struct range {
@@ -33,11 +35,11 @@ static void read_once(void)
 /* A restart while it was being read: some lines are of one process, others of the next one. */
 void ranges_read(void)
 {
-    pid_t before;
+    long before;
     do {
-        before = getpid();
+        before = incarnation();
         read_once();
-    } while (getpid() != before);
+    } while (incarnation() != before);
 }
 
 int ranges_protection(const void *at)

@@ -8,6 +8,7 @@
 
 #include "tests/histories/core/journal.h"
 #include "tests/histories/core/world.h"
+#include "tests/programs/incarnation.h"
 
 #define TRIES 20
 
@@ -24,7 +25,8 @@ static void read_text(int fd, struct child *child)
 /* False if it has been lost by a restart. */
 static bool run_once(child_start_f *start, void *context, struct child *child)
 {
-    int pipe[2], before = getpid();
+    long before = incarnation();
+    int pipe[2];
     if (pipe2(pipe, O_CLOEXEC)) {
         wrong("no pipe for a child");
         return true;
@@ -37,9 +39,9 @@ static bool run_once(child_start_f *start, void *context, struct child *child)
     close(pipe[0]);
     if (pid < 0)
         wrong("no child: %s", error_name(errno));
-    if (pid >= 0 && ended != pid && getpid() == before)
+    if (pid >= 0 && ended != pid && incarnation() == before)
         wrong("waiting for a child: %s", error_name(errno));
-    return ended == pid || getpid() == before;
+    return ended == pid || incarnation() == before;
 }
 
 void child_run(child_start_f *start, void *context, struct child *child)

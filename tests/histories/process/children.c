@@ -18,6 +18,7 @@
 #include "tests/histories/core/journal.h"
 #include "tests/histories/core/kind.h"
 #include "tests/histories/core/world.h"
+#include "tests/programs/incarnation.h"
 
 #define CHILD_KINDS "memory,heap,stack,code"
 #define COMMON_BYTES (16 * PAGE)
@@ -128,7 +129,8 @@ static void act_end(void)
 static bool stop_and_go_on(void)
 {
     siginfo_t info = {.si_pid = 0};
-    pid_t before = getpid(), pid = fork();
+    long before = incarnation();
+    pid_t pid = fork();
     if (pid == 0) {
         raise(SIGSTOP);
         _exit(3);
@@ -136,11 +138,11 @@ static bool stop_and_go_on(void)
     bool is_done = pid > 0 && waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOWAIT) == 0 &&
                    info.si_code == CLD_STOPPED && kill(pid, SIGCONT) == 0;
     is_done = is_done && waitid(P_PID, (id_t)pid, &info, WEXITED) == 0;
-    if (!is_done && getpid() == before)
+    if (!is_done && incarnation() == before)
         wrong("a stopped child: %s", error_name(errno));
     if (is_done)
         say(" code %d status %d", info.si_code, info.si_status);
-    return is_done || getpid() == before;
+    return is_done || incarnation() == before;
 }
 
 static void act_stop(void)
@@ -167,12 +169,12 @@ static void act_grandchild(void)
 
 static void act_system(void)
 {
-    pid_t before = getpid();
+    long before;
     int status;
     do {
-        before = getpid();
+        before = incarnation();
         status = system("exit 4");
-    } while (status == -1 && getpid() != before);
+    } while (status == -1 && incarnation() != before);
     say(" %x", (unsigned)status);
 }
 

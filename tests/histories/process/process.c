@@ -9,6 +9,7 @@
 #include <locale.h>
 #include <math.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +161,22 @@ static void act_exe(void)
     close(fd);
 }
 
+/* Whom the process has known by an id, it goes on knowing. */
+static void act_known(void)
+{
+    static pid_t known[4];
+    const pid_t now[] = {getpid(), getppid(), getpgrp(), getsid(0)};
+    char path[64];
+    for (int i = 0; i < 4; i++) {
+        known[i] = known[i] ? known[i] : now[i];
+        say(" %s", now[i] == known[i] ? "same" : "another");
+    }
+    answer(kill(known[0], 0));
+    answer(getpgid(known[0]) == known[2] ? 0 : -1);
+    snprintf(path, sizeof path, "/proc/%d/stat", known[chance(50)]);
+    answer(access(path, R_OK));
+}
+
 static void act_ids(void)
 {
     struct utsname name;
@@ -199,11 +216,14 @@ static void act_clocks(void)
 }
 
 static const struct operation operations[] = {
-    {"name", 2, act_name},         {"environment", 3, act_environment}, {"rounding", 3, act_rounding},
-    {"locale", 1, act_locale},     {"numbers", 4, act_numbers},         {"nice", 1, act_nice},
-    {"affinity", 1, act_affinity}, {"settings", 1, act_settings},       {"proc", 2, act_proc},
-    {"list", 2, act_list},         {"status", 1, act_status},           {"exe", 1, act_exe},
-    {"ids", 2, act_ids},           {"clocks", 3, act_clocks},           {NULL, 0, NULL},
+    {"name", 2, act_name},         {"environment", 3, act_environment},
+    {"rounding", 3, act_rounding}, {"locale", 1, act_locale},
+    {"numbers", 4, act_numbers},   {"nice", 1, act_nice},
+    {"affinity", 1, act_affinity}, {"settings", 1, act_settings},
+    {"proc", 2, act_proc},         {"list", 2, act_list},
+    {"status", 1, act_status},     {"exe", 1, act_exe},
+    {"ids", 2, act_ids},           {"known", 2, act_known},
+    {"clocks", 3, act_clocks},     {NULL, 0, NULL},
 };
 
 static void observe(void)

@@ -15,6 +15,7 @@
 #include "tests/histories/core/journal.h"
 #include "tests/histories/core/kind.h"
 #include "tests/histories/core/world.h"
+#include "tests/programs/incarnation.h"
 
 extern char **environ;
 
@@ -150,14 +151,14 @@ static void act_popen(void)
 {
     char line[64] = "";
     int status;
-    pid_t before;
+    long before;
     do {
-        before = getpid();
+        before = incarnation();
         FILE *stream = popen("echo from a child", "r");
         if (!stream || !fgets(line, sizeof line, stream))
             *line = 0;
         status = stream ? pclose(stream) : -1;
-    } while ((status != 0 || !*line) && getpid() != before);
+    } while ((status != 0 || !*line) && incarnation() != before);
     say(" %.*s %x", (int)strcspn(line, "\n"), line, (unsigned)status);
 }
 
