@@ -350,15 +350,26 @@ static void begin_own(struct held *h)
     signal(SIGUSR2, SIG_IGN);
 }
 
+/* Of the process that it is now; read again if a restart has come meanwhile. */
+static void check_status(const struct held *h)
+{
+    char text[PAGE] = "", line[64];
+    long before;
+    do {
+        before = incarnation();
+        check(h, pread(h->status, text, sizeof text - 1, 0) > 0, "status");
+    } while (incarnation() != before);
+    snprintf(line, sizeof line, "\nPid:\t%ld\n", before);
+    check(h, strstr(text, line), "the process id in /proc/self/status");
+}
+
 static void step_own(struct held *h)
 {
-    char text[2048] = "", line[64];
+    char text[2048] = "";
     static volatile long number;
     long seen = 0;
     number = h->step;
-    check(h, pread(h->status, text, sizeof text - 1, 0) > 0, "status");
-    snprintf(line, sizeof line, "\nPid:\t%d\n", (int)incarnation());
-    check(h, strstr(text, line), "the process id in /proc/self/status");
+    check_status(h);
     check(h, pread(h->maps, text, 64, 0) == 64, "maps");
     check(h, pread(h->thread_name, text, 16, 0) > 0 && !strncmp(text, "files_held", 10), "a thread's name");
     check(h,
