@@ -153,6 +153,19 @@ def test_pairs_of_sockets(sandbox, programs):
     assert "is not restored" not in job.errors
 
 
+def test_sockets_with_names(sandbox, programs):
+    """Those who listen, receive or send are there again; who connects anew is served."""
+    program = programs.test_program("endpoints", "--steps", 60, "--seconds", 2, ranks=2)
+    job = sandbox.run(program)
+    for _ in range(2):
+        job.wait_lines()
+        job.kill_and_recover()
+    job.finish()
+    assert_recovered(job)
+    for wrong in ("is not restored", "lines do not keep"):
+        assert wrong not in job.errors, job.errors
+
+
 def test_pseudo_terminals(sandbox, programs):
     """Their settings and what they hold, by lines and as it comes; twice, as above."""
     job = sandbox.run(programs.test_program("terminals", "--steps", 80, "--seconds", 4, ranks=2), interval="200ms")

@@ -23,8 +23,10 @@
 #include "mpi-layer/lower/vk_fd.h"
 
 #define SETTINGS 8
+#define NOTE_MAGIC 0x72696170656b6f73ull /* it is no note of endpoints.h */
 
 struct socket_note {
+    uint64_t magic;
     uint64_t inodes[2]; /* of both ends, the smaller one first */
     int32_t type;
     int32_t is_ended;      /* its other end is closed */
@@ -153,7 +155,7 @@ static void note_ends(struct socket_note *note, uint64_t one, uint64_t other)
 
 void sockets_note(struct fd_record *record)
 {
-    struct socket_note note = {.type = 0};
+    struct socket_note note = {.magic = NOTE_MAGIC};
     struct pollfd state = {.fd = record->fd, .events = POLLIN | POLLRDHUP};
     vk_fd_find_other_end(record->fd);
     if (!vk_fd_other_end(record->fd) || poll(&state, 1, 0) < 0)
@@ -201,7 +203,7 @@ static struct socket_note note_of(const struct fd_record *record)
 static bool is_noted(const struct fd_record *record)
 {
     return record->kind == FD_SOCKET && record->same_as < 0 &&
-           record->text_bytes >= sizeof(struct socket_note) &&
+           record->text_bytes >= sizeof(struct socket_note) && note_of(record).magic == NOTE_MAGIC &&
            record->text_bytes == sizeof(struct socket_note) + note_of(record).bytes;
 }
 

@@ -15,6 +15,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "mpi-layer/lower/endpoints.h"
 #include "mpi-layer/lower/epolls.h"
 #include "mpi-layer/lower/fd_info.h"
 #include "mpi-layer/lower/fd_notes.h"
@@ -265,6 +266,8 @@ void special_note(struct fd_record *record, const char *path)
         break;
     case FD_SOCKET:
         sockets_note(record);
+        if (!vk_fd_other_end(record->fd))
+            endpoints_note(record);
         break;
     }
 }
@@ -279,13 +282,19 @@ static uint64_t event_id(const struct fd_record *record)
     return note.id;
 }
 
+/* Neither half of a pair, nor one that can be made again. */
+static bool is_lost_socket(const struct fd_record *record)
+{
+    return record->kind == FD_SOCKET && !sockets_are_whole(record) && !endpoints_are_whole(record);
+}
+
 static void note_channel(const struct fd_record *record)
 {
     if (pipes_has(record->kind))
         pipes_note_share(record);
     else if (record->kind == FD_EVENT && event_id(record))
         note_share(record, SHARE_EVENT, 0, event_id(record), 0);
-    else if (record->kind == FD_OTHER || (record->kind == FD_SOCKET && !sockets_are_whole(record)))
+    else if (record->kind == FD_OTHER || is_lost_socket(record))
         note_share(record, SHARE_LOST, 0, 0, 0);
 }
 
@@ -365,7 +374,7 @@ bool special_restore(const struct fd_record *record, int messages)
     case FD_UNBEGUN_PIPE:
         return pipes_restore(record);
     case FD_SOCKET:
-        return sockets_restore(record);
+        return sockets_restore(record) || endpoints_restore(record, messages);
     case FD_TERMINAL:
         return terminals_restore(record, messages);
     }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -137,6 +138,23 @@ static long serve_setsockopt(const long args[6])
     return result;
 }
 
+/*
+ * What is left of connections keeps their port in the kernel for a minute, from all who have not wanted to
+ * share it: a restart could not listen there again (endpoints.h). Nobody else may listen where somebody does,
+ * with this option or without.
+ */
+static long serve_listen(const long args[6])
+{
+    int protocol = 0, bytes = sizeof protocol, on = 1;
+    long result = raw2(SYS_listen, args[0], args[1]);
+    if (result == 0 && vk_is_rank() &&
+        raw_syscall(SYS_getsockopt, args[0], SOL_SOCKET, SO_PROTOCOL, (long)&protocol, (long)&bytes, 0) ==
+            0 &&
+        protocol == IPPROTO_TCP)
+        raw_syscall(SYS_setsockopt, args[0], SOL_SOCKET, SO_REUSEADDR, (long)&on, sizeof on, 0);
+    return result;
+}
+
 void vk_trap_mprotect(void)
 {
     filter_install_for_mprotect();
@@ -225,6 +243,8 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
         serve_wait(g, nr);
     else if (nr == SYS_setsockopt)
         g[REG_RAX] = serve_setsockopt(args);
+    else if (nr == SYS_listen)
+        g[REG_RAX] = serve_listen(args);
     else if (nr == SYS_mprotect || nr == SYS_pkey_mprotect)
         g[REG_RAX] = vk_mprotect(nr, args);
     else if (nr == SYS_rt_sigprocmask) /* sigreturn will install the frame's mask */

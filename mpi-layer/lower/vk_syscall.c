@@ -49,7 +49,7 @@ const int vk_trapped_calls[] = {
     SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigpending,
     SYS_open, SYS_openat, VK_SYS_openat2, SYS_creat, SYS_close, VK_SYS_close_range,
     SYS_dup, SYS_dup2, SYS_dup3, SYS_pipe, SYS_pipe2,
-    SYS_socket, SYS_socketpair,
+    SYS_socket, SYS_socketpair, SYS_listen,
     SYS_eventfd, SYS_eventfd2, SYS_epoll_create, SYS_epoll_create1, SYS_timerfd_create, SYS_signalfd,
     SYS_signalfd4, SYS_inotify_init, SYS_inotify_init1, SYS_memfd_create, SYS_pidfd_open, SYS_mq_open,
     SYS_fanotify_init, SYS_open_by_handle_at, SYS_perf_event_open, SYS_userfaultfd, SYS_pidfd_getfd,

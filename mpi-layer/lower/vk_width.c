@@ -60,6 +60,7 @@ static const struct width {
     [SYS_recvfrom] = {A, D, 0, 0},
     [SYS_sendmsg] = {A, C, 0, B},
     [SYS_recvmsg] = {A, C, 0, B},
+    [SYS_listen] = {A | B, 0, 0, 0},
     [SYS_bind] = {A | C, 0, 0, B},
     [SYS_socketpair] = {A | B | C, 0, 0, 0},
     [SYS_setsockopt] = {A | B | C | E, 0, 0, 0},

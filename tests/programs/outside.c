@@ -37,6 +37,7 @@ struct outside {
     int null, full, random;
     int big[2], ended, twice[2], again;
     long step;
+    in_port_t port;
 };
 
 static void demand(const struct outside *o, bool fact, const char *what)
@@ -138,15 +139,44 @@ static void begin_sockets(struct outside *o)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t bytes = sizeof address;
     demand(o, socketpair(AF_UNIX, SOCK_STREAM, 0, o->pair) == 0, "socketpair");
-    o->listener = lose(o, socket(AF_INET, SOCK_STREAM, 0));
+    o->listener = socket(AF_INET, SOCK_STREAM, 0);
     demand(o,
            bind(o->listener, (struct sockaddr *)&address, bytes) == 0 && listen(o->listener, 5) == 0 &&
                getsockname(o->listener, (struct sockaddr *)&address, &bytes) == 0,
            "a listener");
-    o->connection[0] = lose(o, socket(AF_INET, SOCK_STREAM, 0));
+    o->port = address.sin_port;
+    o->connection[0] = socket(AF_INET, SOCK_STREAM, 0);
     demand(o, connect(o->connection[0], (struct sockaddr *)&address, bytes) == 0, "connect");
-    o->connection[1] = lose(o, accept(o->listener, NULL, NULL));
+    o->connection[1] = accept(o->listener, NULL, NULL);
+    demand(o, o->connection[1] >= 0, "accept");
     o->watcher = lose(o, inotify_init1(IN_NONBLOCK));
+}
+
+/* As a program of the network knows it, also when it looks twice. */
+static void check_broken(struct outside *o)
+{
+    char byte = 0;
+    for (int i = 0; i < 2; i++) {
+        long got = recv(o->connection[i], &byte, 1, MSG_DONTWAIT);
+        demand(o, got == 0 || (got == -1 && errno == ECONNRESET), "recv");
+        demand(o, send(o->connection[i], &byte, 1, MSG_NOSIGNAL) == -1 && errno == EPIPE, "send");
+    }
+}
+
+/* Who listened listens again at the same port. */
+static void connect_once(struct outside *o)
+{
+    struct sockaddr_in address;
+    socklen_t bytes = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    demand(o,
+           getsockname(o->listener, (struct sockaddr *)&address, &bytes) == 0 && address.sin_port == o->port,
+           "the port");
+    demand(o, connect(fd, (struct sockaddr *)&address, bytes) == 0, "connect");
+    int other = accept(o->listener, NULL, NULL);
+    demand(o, other >= 0, "accept");
+    close(other);
+    close(fd);
 }
 
 static void step_sockets(struct outside *o)
@@ -156,8 +186,8 @@ static void step_sockets(struct outside *o)
            "the pair");
     if (is_restarted(o)) {
         check_lost(o);
-        demand(o, send(o->connection[0], &byte, 1, MSG_NOSIGNAL) == -1 && errno == EBADF, "send");
-        demand(o, accept(o->listener, NULL, NULL) == -1 && errno == EBADF, "accept");
+        check_broken(o);
+        connect_once(o);
         return;
     }
     demand(o,
