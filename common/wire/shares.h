@@ -24,11 +24,14 @@ enum share_kind {
     SHARE_MESSAGES, /* a queue of messages */
     SHARE_PIPE,     /* a pipe, whichever ends of it the rank has */
     SHARE_EVENT,    /* an eventfd */
-    SHARE_LOST,     /* a descriptor that a restart does not bring back */
+    SHARE_LOST, /* a descriptor that a restart does not bring back; SHARE_CHILDREN instead of one: children */
 };
 
 /* Of a SHARE_FILE: the rank brings it back itself, unless it is shared. */
 #define SHARE_IS_HELD 1
+
+/* For the descriptor of a SHARE_LOST. */
+#define SHARE_CHILDREN (-1)
 
 /* Of a SHARE_PIPE. */
 enum share_ends { SHARE_READER = 1, SHARE_WRITER = 2 };

@@ -59,13 +59,16 @@ bool notes_meet(const struct shared_rank *ranks, uint32_t count)
 
 bool notes_find_lost(const struct shared_rank *ranks, uint32_t count, char *text, size_t text_bytes)
 {
+    uint32_t parent = UINT32_MAX; /* a rank that has children */
     struct place_list list = {0};
     text[0] = '\0';
     for (uint32_t rank = 0; rank < count && !text[0]; rank++) {
         struct share_note *notes = notes_read(&ranks[rank]);
         for (uint32_t i = 0; notes && i < ranks[rank].notes_count && !text[0]; i++)
-            if (notes[i].kind == SHARE_LOST)
+            if (notes[i].kind == SHARE_LOST && notes[i].fd != SHARE_CHILDREN)
                 describe(ranks, rank, notes[i].fd, text, text_bytes);
+            else if (notes[i].kind == SHARE_LOST && parent == UINT32_MAX)
+                parent = rank;
         free(notes);
     }
     if (!text[0] && list_places(ranks, count, &list)) {
@@ -74,6 +77,11 @@ bool notes_find_lost(const struct shared_rank *ranks, uint32_t count, char *text
             describe(ranks, torn->rank, torn->fd, text, text_bytes);
     }
     free(list.all);
+    if (!text[0] && parent != UINT32_MAX)
+        snprintf(
+            text, text_bytes,
+            "rank %u has child processes that run: lines do not keep them, and after a restart they are gone",
+            parent);
     return text[0];
 }
 

@@ -349,6 +349,13 @@ static void test_notes(void **state)
     ranks[1].notes_count = NOTES;
     assert_true(notes_find_lost(ranks, CHILDREN, text, sizeof text));
     assert_non_null(strstr(text, "rank 1"));
+    int32_t fd = notes[6].fd;
+    notes[6].fd = SHARE_CHILDREN;
+    notes[5].kind = SHARE_NONE; /* the other end comes first */
+    assert_true(notes_find_lost(ranks, CHILDREN, text, sizeof text));
+    assert_non_null(strstr(text, "rank 1 has child processes"));
+    notes[6].fd = fd;
+    notes[5].kind = SHARE_PIPE;
     notes[6].kind = SHARE_PIPE;
 }
 
