@@ -92,6 +92,25 @@ void job_arbiter_destroy(struct job_arbiter *arbiter)
     free(arbiter);
 }
 
+void job_arbiter_forget(struct job_arbiter *arbiter)
+{
+    for (uint32_t node = 0; node < PLACEMENT_NODES_MAX; node++) {
+        struct arbiter_member *member = &arbiter->members[node];
+        calls_free(member->state);
+        *member = (struct arbiter_member){.address = member->address, .is_elsewhere = member->is_elsewhere};
+    }
+    free(arbiter->offered);
+    arbiter->offered = NULL;
+    arbiter->offered_epoch = arbiter->node_count = arbiter->secret_epoch = 0;
+    explicit_bzero(&arbiter->secret, sizeof arbiter->secret);
+    opener_destroy(arbiter->opener);
+    arbiter->opener = NULL;
+    arbiter->opener_nodes = 0;
+    arbiter_forget_placement(arbiter);
+    arbiter->last_loss = (struct verdict_loss){0};
+    arbiter->job[0] = arbiter->reason[0] = '\0';
+}
+
 void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struct caller *agent,
                          const Belay__Wire__JobOpened *opened)
 {

@@ -21,6 +21,9 @@
 struct job_arbiter *job_arbiter_create(const char *rundir, struct belay_error *err);
 /* Accepts NULL. */
 void job_arbiter_destroy(struct job_arbiter *arbiter);
+/* The job is given up at all agents, and may be opened as a new one: only its hosts are known any more.
+ * Nobody asks for leases. */
+void job_arbiter_forget(struct job_arbiter *arbiter);
 
 /* A node's agent has opened the job for this process; it is reached by `agent`. */
 void job_arbiter_take_up(struct job_arbiter *arbiter, uint32_t node, const struct caller *agent,
@@ -110,6 +113,8 @@ int job_arbiter_placement(const struct job_arbiter *arbiter, char **words, struc
 uint32_t job_arbiter_first_node(const struct job_arbiter *arbiter);
 /* The newest epoch, NULL: none. Valid until the next one is opened or placed. */
 const struct epoch_start *job_arbiter_record(const struct job_arbiter *arbiter);
+/* If the last opening lacked images: a part of a sentence about which, and who holds the others; else "". */
+void job_arbiter_tell_lack(const struct job_arbiter *arbiter, char *text, size_t size);
 
 /*
  * How the launch has ended, of which each node tells this, by node. *newest_line: that the nodes hold.

@@ -1,6 +1,8 @@
-#include "cmd/arbiter_state.h"
+#include "cmd/arbiter.h"
 
 #include <errno.h>
+
+#include "cmd/arbiter_state.h"
 #include "cmd/lack.h"
 #include "common/util/log.h"
 #include "common/wire/placement.h"
@@ -61,13 +63,25 @@ static void tell_what_is_left(const struct job_arbiter *arbiter, const struct ep
                               struct belay_error *err)
 {
     struct answers answers;
-    char text[256];
+    char text[320];
     collect_answers(arbiter, &answers);
     leave_out_refused(arbiter, &answers);
     arbiter_tell_refused(arbiter);
-    lack_tell(record, answers.known, arbiter->node_count, text, sizeof text);
+    lack_tell(record, answers.known, arbiter->node_count, arbiter->scheme, text, sizeof text);
     belay_error_set(err, ENODATA, "job \"%s\" cannot go on: %s; 'belay clean %s' drops what is held",
                     arbiter->job, text, arbiter->job);
+}
+
+void job_arbiter_tell_lack(const struct job_arbiter *arbiter, char *text, size_t size)
+{
+    const struct epoch_start *record = arbiter->opener ? opener_record(arbiter->opener) : NULL;
+    struct answers answers;
+    text[0] = '\0';
+    if (!record || opener_wants(arbiter->opener) != ARBITER_WANT_DATA)
+        return;
+    collect_answers(arbiter, &answers);
+    leave_out_refused(arbiter, &answers);
+    lack_tell(record, answers.known, arbiter->node_count, arbiter->scheme, text, size);
 }
 
 static void tell_of_few(const struct job_arbiter *arbiter, struct belay_error *err)

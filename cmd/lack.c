@@ -162,13 +162,15 @@ void lack_tell_memory(const struct spread_lack *lack, const struct epoch_state *
 }
 
 void lack_tell(const struct epoch_start *record, const struct epoch_state *const *states, uint32_t node_count,
-               char *text, size_t size)
+               enum scheme scheme, char *text, size_t size)
 {
     struct out out = {.text = text, .size = size};
     const struct question of = ask(record, states, node_count);
     put(&out, "of line %" PRIu64 ", no node holds the images of ", of.line);
     if (put_numbers(&out, "rank", &of, of.rank_count, is_lacking) == 0)
         put(&out, "any rank");
-    put(&out, " any more; ");
+    put(&out, scheme == SCHEME_PARITY
+                  ? " any more, and too few images and parity are left to make them again; "
+                  : " any more; ");
     put_holders(&out, &of, "those");
 }

@@ -15,10 +15,11 @@
 /*
  * states: by node, as they have answered; NULL: the node has not. record: the newest epoch. Writes one part
  * of a sentence about the line that was to be gone on from: "of line 7, no node holds the images of ranks 2-3
- * any more; nodes 0, 3 hold those of ranks 0-1, 4-7".
+ * any more; nodes 0, 3 hold those of ranks 0-1, 4-7". With parity it says that what is left does not suffice
+ * to make them again.
  */
 void lack_tell(const struct epoch_start *record, const struct epoch_state *const *states, uint32_t node_count,
-               char *text, size_t size);
+               enum scheme scheme, char *text, size_t size);
 
 /*
  * The same of a job that could go on: "of line 7, nodes 0, 3 hold the images of ranks 0-7". Returns whether

@@ -110,6 +110,11 @@ static int supervise_job(struct supervisor *s)
                 continue;
         }
         has_tried_another = false;
+        if (supervise_may_begin_anew(s)) {
+            if (supervise_begin_anew(s, &err) == 0)
+                continue;
+            code = supervise_exit_code(&err);
+        }
         if (code == EXIT_NO_JOB && s->is_hopeless) {
             code = supervise_recall(s, &err);
             if (code == EXIT_OK)

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -269,4 +270,69 @@ int supervise_resume(struct supervisor *s, struct belay_error *err)
         rc = resume_from(s, holders, err);
     free_ranks(holders);
     return rc;
+}
+
+/* ---- from the start, after all ---- */
+
+bool supervise_may_begin_anew(const struct supervisor *s)
+{
+    bool is_any_line = s->plan->resumes && !*s->plan->resumes;
+    return s->is_hopeless && s->resumed && s->resumed->is_restart && is_any_line && s->epoch == 0;
+}
+
+/* "node 0 is n1, node 1 is n2" */
+static void name_hosts(const struct supervisor *s, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (uint32_t i = 0; i < s->hosts.count && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%snode %" PRIu32 " is %s", i > 0 ? ", " : "", i,
+                                 s->hosts.of[i].name);
+}
+
+/* What it holds of the job goes. A host that cannot be told is missed when the job is opened there. */
+static void give_up_on(struct supervisor *s, struct node *node)
+{
+    struct belay_error err;
+    const struct caller agent = watch_caller(node);
+    calls_free(call_job_close(&agent, s->name, JOB_STATE_FAILED, false, 0, "", &err));
+    calls_free(call_clean(&agent, s->name, &err));
+    outlet_destroy(node->outlet);
+    node->outlet = NULL;
+    node->has_leases = node->is_gone = false;
+}
+
+/* The undo folder goes with what was held, and the claim in it. */
+static void forget_undo(struct supervisor *s)
+{
+    supervise_remove_claimed(s);
+    s->claim = NULL; /* its thread has it, and finds no claim there any more */
+    s->undo = (Belay__Wire__UndoFolder)BELAY__WIRE__UNDO_FOLDER__INIT;
+    s->undo_path[0] = '\0';
+}
+
+/* As before the hosts were asked. */
+static void forget_former(struct supervisor *s)
+{
+    leases_destroy(s->leases);
+    s->leases = NULL;
+    job_arbiter_forget(s->arbiter);
+    free(s->homes);
+    s->homes = NULL;
+    s->nodes.count = supervise_host_count(s); /* lost ones are behind them, without connections */
+    s->renumbered_count = 0;
+    s->resumed->is_restart = s->is_hopeless = false;
+}
+
+int supervise_begin_anew(struct supervisor *s, struct belay_error *err)
+{
+    char lack[BELAY_ERROR_TEXT_BYTES], hosts[BELAY_ERROR_TEXT_BYTES];
+    job_arbiter_tell_lack(s->arbiter, lack, sizeof lack);
+    name_hosts(s, hosts, sizeof hosts);
+    log_warning("%s: %s: it begins from the start (%s)", s->name, lack[0] ? lack : err->text, hosts);
+    for (uint32_t i = 0; i < supervise_host_count(s); i++)
+        give_up_on(s, &s->nodes.of[i]);
+    forget_undo(s);
+    forget_former(s);
+    return supervise_open(s, false, err);
 }

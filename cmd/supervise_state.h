@@ -82,6 +82,13 @@ int supervise_choose_scheme(const struct supervisor *s, enum scheme *scheme, str
  * requeued job is opened as a new one.
  */
 int supervise_resume(struct supervisor *s, struct belay_error *err);
+/*
+ * The first epoch of a requeued job cannot be opened for want of images, as err says, which only shows when
+ * all hosts have told what they hold: with parity, an image that is held nowhere may be made again. If any
+ * line would do, the job may begin from the start: what is held is dropped, and it is opened as a new one.
+ */
+bool supervise_may_begin_anew(const struct supervisor *s);
+int supervise_begin_anew(struct supervisor *s, struct belay_error *err);
 /* Read which of its nodes may be lost together, if the settings name a file. */
 int supervise_find_domains(struct supervisor *s, struct belay_error *err);
 /* Become the job's arbiter; is_restart: it goes on from a committed line. */

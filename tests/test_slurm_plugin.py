@@ -612,6 +612,25 @@ def test_what_is_left_does_not_suffice(sandbox, programs, cluster):
     assert "no node of this launch holds an image of rank 1" in read(folder, "err")
 
 
+@pytest.mark.campaign
+def test_parity_that_does_not_suffice(sandbox, programs, cluster):
+    """XOR survives one node of a set; two are lost. That shows only when all hosts have told what they hold."""
+    program, folder, number = submit_heat(sandbox, programs, "--checkpoint-redundancy=XOR", nodes=3, ranks=3)
+    before = wait_lines(sandbox, rf"{number}\.0-heat")
+    lost = [node["node"] for node in before["nodes"][1:]]
+    for name in lost:
+        cluster.lose(name)
+    wait_lost(sandbox, before["job"])
+    for name in lost:
+        cluster.declare_lost(name)
+    after = wait_lines(sandbox, re.escape(before["job"]), count=2)
+    assert [entry["restored_line"] for entry in after["history"]] == [0]
+    assert len(after["nodes"]) == 3 and not set(lost) & {node["node"] for node in after["nodes"]}
+    assert_output(sandbox, programs, program, folder, number)
+    said = [text for text in read(folder, "err").splitlines() if "too few images and parity are left" in text]
+    assert len(said) == 1 and "it begins from the start" in said[0] and "node 0 is n1" in said[0], said
+
+
 def write(folder, name, text):
     with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
         file.write(text)
