@@ -25,7 +25,7 @@ static void take_offer(struct job_arbiter *arbiter, struct epoch_start *offer);
 static struct epoch_start *newest_record(struct job_arbiter *arbiter, bool is_restart);
 static struct opener *make_opener(struct job_arbiter *arbiter, const struct arbiter_settings *settings,
                                   const struct epoch_start *record, struct belay_error *err);
-static int replace_opener(struct job_arbiter *arbiter, struct arbiter_settings *settings,
+static int replace_opener(struct job_arbiter *arbiter, struct arbiter_settings *settings, uint64_t rested_us,
                           const struct epoch_start *record, struct belay_error *err);
 static void name_lost(struct job_arbiter *arbiter);
 
@@ -190,22 +190,33 @@ int job_arbiter_begin(struct job_arbiter *arbiter, const struct job_arbiter_node
         free(record);
         record = NULL;
     }
-    int rc = replace_opener(arbiter, &settings, record, err);
+    int rc = replace_opener(arbiter, &settings, nodes->rested_ms * 1000, record, err);
     free(record);
     arbiter->lease_ms = nodes->lease_ms;
     arbiter->fan_out = nodes->fan_out > 0 ? nodes->fan_out : TREE_ARITY;
     return rc;
 }
 
-/* What leases the former one has given counts. No other is given meanwhile. */
-static int replace_opener(struct job_arbiter *arbiter, struct arbiter_settings *settings,
-                          const struct epoch_start *record, struct belay_error *err)
+/* When leases were given last, by node, if that is known: by the opener before, or by an arbiter before this
+ * process. */
+static const uint64_t *list_grants(const struct job_arbiter *arbiter, uint64_t rested_us,
+                                   uint64_t granted_us[PLACEMENT_NODES_MAX])
 {
-    uint64_t granted_us[PLACEMENT_NODES_MAX] = {0};
-    arbiter_lock(arbiter, true);
+    uint64_t now_us = arbiter_now_us(NULL);
+    for (uint32_t node = 0; node < PLACEMENT_NODES_MAX; node++)
+        granted_us[node] = !arbiter->opener && now_us > rested_us ? now_us - rested_us : 0;
     for (uint32_t node = 0; arbiter->opener && node < arbiter->opener_nodes; node++)
         granted_us[node] = opener_granted_us(arbiter->opener, node);
-    settings->granted_us = arbiter->opener ? granted_us : NULL;
+    return arbiter->opener || rested_us > 0 ? granted_us : NULL;
+}
+
+/* What leases the former one has given counts. No other is given meanwhile. */
+static int replace_opener(struct job_arbiter *arbiter, struct arbiter_settings *settings, uint64_t rested_us,
+                          const struct epoch_start *record, struct belay_error *err)
+{
+    uint64_t granted_us[PLACEMENT_NODES_MAX];
+    arbiter_lock(arbiter, true);
+    settings->granted_us = list_grants(arbiter, rested_us, granted_us);
     struct opener *opener = make_opener(arbiter, settings, record, err);
     if (opener) {
         opener_destroy(arbiter->opener);

@@ -28,8 +28,9 @@ struct job_arbiter_nodes {
     const uint32_t *domains; /* by node: its failure domain; NULL: each is one */
     const uint32_t *placed;  /* by rank: the node on which it is already; NULL: the arbiter chooses */
     uint32_t placed_count;
-    uint32_t fan_out;  /* of the tree over the members; 0: as Belay chooses */
-    uint64_t lease_ms; /* members need a lease of this length; 0: they need none */
+    uint32_t fan_out;   /* of the tree over the members; 0: as Belay chooses */
+    uint64_t lease_ms;  /* members need a lease of this length; 0: they need none */
+    uint64_t rested_ms; /* for so long no arbiter before this process has given leases; 0: not known */
 };
 
 /* What has become of a node's agent while an epoch was opened. */

@@ -97,9 +97,11 @@ static int read_placement(struct hosts *hosts, const char *ranks, const char *wo
 
 static int make_plan(struct job_plan *plan, struct hosts *hosts, char **arguments, struct belay_error *err)
 {
+    const char *life = getenv("BELAY_LIFE");
     plan->name = arguments[0];
     plan->program = arguments[4];
     plan->resumes = getenv("BELAY_RESTART");
+    plan->life = life ? (uint32_t)strtoul(life, NULL, 10) : 0;
     plan->hosts = hosts;
     if (job_name_check(plan->name, err) || read_hosts(hosts, arguments[1], err) ||
         read_placement(hosts, arguments[2], arguments[3], err))

@@ -33,6 +33,7 @@ struct job_plan {
      * "": from any. NULL: it begins.
      */
     const char *resumes;
+    uint32_t life;       /* ... and how often Slurm has started the job, this time included; 0: not known */
     const char *program; /* of that launch */
     struct halt_plan halt;
     bool is_detached; /* print the name once the launch runs, and go on in the background */

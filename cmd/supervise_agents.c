@@ -58,6 +58,7 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     open->settings = &s->settings;
     open->arbiter_pid = (uint32_t)getpid();
     open->epoch = s->epoch;
+    open->life = plan->life;
     open->n_renumbered = s->renumbered_count;
     open->renumbered = s->renumbered;
     open->argv = s->argv ? s->argv : (char **)plan->argv; /* the former after an agent was lost */
@@ -236,7 +237,7 @@ int supervise_find_domains(struct supervisor *s, struct belay_error *err)
 }
 
 /* On one machine the arbiter sees the end of all processes. */
-static uint64_t lease_ms(const struct supervisor *s)
+uint64_t supervise_lease_ms(const struct supervisor *s)
 {
     if (s->nodes.count == 1)
         return 0;
@@ -248,7 +249,7 @@ static uint64_t lease_ms(const struct supervisor *s)
 /* For the agent that has opened the job. Whether leases are needed is known when all nodes are. */
 static int open_leases(struct supervisor *s, struct belay_error *err)
 {
-    if (lease_ms(s) == 0)
+    if (supervise_lease_ms(s) == 0)
         return 0;
     if (!s->leases)
         s->leases = leases_create(s->arbiter, err);
@@ -284,7 +285,8 @@ int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_
     struct job_arbiter_nodes nodes = {.count = s->nodes.count,
                                       .max_count = s->nodes.count > spares ? s->nodes.count - spares : 0,
                                       .min_count = (uint32_t)s->settings.min_nodes};
-    nodes.lease_ms = lease_ms(s);
+    nodes.lease_ms = supervise_lease_ms(s);
+    nodes.rested_ms = s->closed_at_ms ? (uint64_t)(clock_now_ms() - s->closed_at_ms) : 0;
     nodes.fan_out = (uint32_t)s->settings.fan_out;
     nodes.placed = s->plan->resumes ? s->hosts.placement : NULL;
     nodes.placed_count = s->plan->resumes ? s->hosts.ranks : 0;
@@ -661,6 +663,8 @@ void supervise_close(struct supervisor *s, const struct outcome *outcome)
     bool is_closed = false;
     supervise_find_spares(s);
     nodes_finish_output(&s->nodes, s->watch.end_signal != 0);
+    leases_destroy(s->leases); /* agents take it for certain that none is given after the end */
+    s->leases = NULL;
     for (uint32_t i = 0; i < s->nodes.count; i++)
         is_closed |= close_on_node(s, &s->nodes.of[i], outcome);
     if (s->nodes.of[0].is_gone)

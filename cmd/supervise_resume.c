@@ -53,6 +53,19 @@ static Belay__Wire__Reply *ask_when_ended(struct supervisor *s, uint32_t i, stru
     }
 }
 
+/* Slurm runs one life of a job after the other, so that the arbiter of the life before this one was the last
+ * that gave leases. */
+static void note_closing(struct supervisor *s, const Belay__Wire__JobStatus *status)
+{
+    int64_t now_ms = clock_now_ms();
+    if (s->plan->life < 2 || status->closed_life != s->plan->life - 1 ||
+        status->closed_ms >= (uint64_t)now_ms)
+        return;
+    int64_t closed_at_ms = now_ms - (int64_t)status->closed_ms;
+    if (s->closed_at_ms == 0 || closed_at_ms < s->closed_at_ms)
+        s->closed_at_ms = closed_at_ms;
+}
+
 /* Returns 0, or -1 with err. */
 static int note_ranks(struct holder *holder, const Belay__Wire__JobStatus *status, struct belay_error *err)
 {
@@ -74,6 +87,7 @@ static int look_at(struct supervisor *s, uint32_t i, struct holder *holder, stru
         return err->code == ENOENT ? 0 : -1;
     const Belay__Wire__JobStatus *status = reply->status;
     int rc = 0;
+    note_closing(s, status);
     bool is_alike = s->is_elsewhere || status->ranks == s->hosts.ranks;
     if (status->held_bytes > 0 && is_alike && status->node_number < PLACEMENT_NODES_MAX &&
         status->node_count <= PLACEMENT_NODES_MAX)
@@ -153,6 +167,26 @@ static void free_ranks(struct holder *holders)
 }
 
 /* ---- from the start ---- */
+
+static uint32_t count_missing(const struct supervisor *s, const struct holder *holders)
+{
+    uint32_t former = 0, left = 0;
+    for (uint32_t i = 0; i < supervise_host_count(s); i++) {
+        left += holders[i].is_one;
+        if (holders[i].is_one && holders[i].count > former)
+            former = holders[i].count;
+    }
+    return former > left ? former - left : 0;
+}
+
+/* Ranks of nodes that are not here may run, and change files, until their leases are over. */
+static void await_leases(const struct supervisor *s, const struct holder *holders)
+{
+    int64_t given_ms = s->closed_at_ms ? s->closed_at_ms : clock_now_ms();
+    int64_t until_ms = given_ms + (int64_t)supervise_lease_ms(s), left_ms;
+    while (count_missing(s, holders) > 0 && (left_ms = until_ms - clock_now_ms()) > 0)
+        poll(NULL, 0, (int)left_ms);
+}
 
 /* What the hosts hold of the former launch goes. Returns 0, or -1 with err. */
 static int drop_former(struct supervisor *s, const struct holder *holders, struct belay_error *err)
@@ -259,6 +293,7 @@ static int resume_from(struct supervisor *s, const struct holder *holders, struc
         log_warning("%s: no node of this launch holds an image of rank %" PRIu32 ", so line %" PRIu64
                     " is lost: it begins from the start",
                     s->plan->name, lacking, newest);
+    await_leases(s, holders);
     return drop_former(s, holders, err) < 0 ? -1 : supervise_open(s, false, err);
 }
 

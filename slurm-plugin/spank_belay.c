@@ -294,15 +294,26 @@ static int set_rundir(spank_t spank, struct belay_error *err)
     return set(spank, "BELAY_RUNDIR", path, err) < 0 ? -1 : set(spank, PLACEMENT_LOCAL_VARIABLE, "1", err);
 }
 
-/* Only a requeued job has lines, unless an earlier one is named (0: none is). */
+/* How often Slurm has started the job again. */
+static unsigned long restart_count(spank_t spank)
+{
+    char number[16];
+    bool is_told = spank_getenv(spank, "SLURM_RESTART_COUNT", number, sizeof number) == ESPANK_SUCCESS;
+    return is_told ? strtoul(number, NULL, 10) : 0;
+}
+
+/* Only a requeued job has lines, unless an earlier one is named (0: none is). Of the life of an earlier job
+ * nothing is known. */
 static int set_restart(spank_t spank, uint32_t *earlier, struct belay_error *err)
 {
-    char number[16], line[32] = "";
-    bool is_requeued = spank_getenv(spank, "SLURM_RESTART_COUNT", number, sizeof number) == ESPANK_SUCCESS &&
-                       strtoul(number, NULL, 10) > 0;
+    char life[24], line[32] = "";
+    unsigned long restarts = restart_count(spank);
     bool is_given = take(spank, handed[WISH_RESTART], line, sizeof line);
     *earlier = is_given ? wish_restart_job(line) : 0;
-    if ((!is_requeued && *earlier == 0) || (is_given && !strcmp(line, "none")))
+    snprintf(life, sizeof life, "%lu", *earlier ? 0 : restarts + 1);
+    if (set(spank, "BELAY_LIFE", life, err) < 0)
+        return -1;
+    if ((restarts == 0 && *earlier == 0) || (is_given && !strcmp(line, "none")))
         return 0;
     return set(spank, "BELAY_RESTART", *earlier ? "" : line, err);
 }

@@ -1,11 +1,13 @@
 """Belay's plugin of Slurm on a cluster of namespaces (lib/cluster.py), as an ordinary user."""
 
 import dataclasses
+import datetime
 import json
 import os
 import re
 import shutil
 import subprocess
+import time
 
 import pytest
 
@@ -610,6 +612,30 @@ def test_what_is_left_does_not_suffice(sandbox, programs, cluster):
     assert [entry["restored_line"] for entry in after["history"]] == [0]
     assert_output(sandbox, programs, program, folder, number)
     assert "no node of this launch holds an image of rank 1" in read(folder, "err")
+
+
+def logged_at(cluster, name, box, pattern):
+    """When the agent of a node has last written such a line, in seconds."""
+    text = cluster.read(name, f"/tmp/belay-{uid_of(cluster, box)}/agent.log")
+    return datetime.datetime.fromisoformat(re.findall(rf"^(\S+) \w+ +{pattern}", text, re.M)[-1]).timestamp()
+
+
+@pytest.mark.campaign
+def test_leases_that_were_over_before(sandbox, programs, cluster):
+    """The arbiter has closed the job over the loss of a node longer than a lease ago: the next one waits for no lease again."""
+    lease_s = 30
+    sandbox.environment["BELAY_LEASE"] = f"{lease_s}s"
+    program, folder, number = submit_heat(sandbox, programs)
+    before = wait_lines(sandbox, rf"{number}\.0-heat")
+    cluster.lose("n3")
+    wait_lost(sandbox, before["job"])
+    closed_s = time.monotonic()
+    wait_for(lambda: time.monotonic() > closed_s + lease_s, 2 * lease_s, "the end of the lease")
+    cluster.declare_lost("n3")
+    assert_goes_on(sandbox, before["job"], newest_line(before))
+    waited_s = logged_at(cluster, "n1", sandbox, ".*: epoch 2 begins") - logged_at(cluster, "n1", sandbox, r".*: node \d was lost")
+    assert 0 <= waited_s < lease_s - 1
+    assert_output(sandbox, programs, program, folder, number)
 
 
 @pytest.mark.campaign

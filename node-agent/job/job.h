@@ -45,6 +45,13 @@ struct line;
 struct own_arbiter;
 struct renewal;
 
+/* What this agent knows of its arbiter's end. An arbiter gives no lease after it has closed the job. */
+struct job_closing {
+    uint32_t life;      /* the arbiter's, as it has told (JobOpen); 0: not told */
+    bool has_opened;    /* it has opened an epoch: leases of arbiters before it were over by then */
+    uint64_t closed_ns; /* CLOCK_BOOTTIME; 0: it has not closed the job after that */
+};
+
 /* A client that waits for the end of the job. */
 struct job_waiter {
     struct job_waiter *next;
@@ -60,13 +67,14 @@ struct job {
     Belay__Wire__JobOpen *launch; /* another launch line, until it has worked; NULL: none */
     struct connection *arbiter;   /* NULL: none (any more) */
     bool has_arbiter;             /* it was opened by one */
-    bool is_stopping;             /* belay stop */
-    bool is_abandoned;            /* the arbiter went without closing the job */
-    bool is_awaited;              /* taken up from a killed agent; its arbiter lives and will continue it */
-    bool is_unwanted;             /* `belay clean` came while its launch was ending: nothing is kept */
-    uint32_t epoch_number;        /* of the newest epoch */
-    uint32_t ranks;               /* 0: not known yet */
-    struct epoch *epoch;          /* NULL: between epochs */
+    struct job_closing closing;
+    bool is_stopping;      /* belay stop */
+    bool is_abandoned;     /* the arbiter went without closing the job */
+    bool is_awaited;       /* taken up from a killed agent; its arbiter lives and will continue it */
+    bool is_unwanted;      /* `belay clean` came while its launch was ending: nothing is kept */
+    uint32_t epoch_number; /* of the newest epoch */
+    uint32_t ranks;        /* 0: not known yet */
+    struct epoch *epoch;   /* NULL: between epochs */
     struct line *line;
     struct store *store;
     struct membership *membership;       /* this node's part in its epochs, and the records of them */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/wire/fence.h"
 #include "node-agent/job/answer.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/epoch_state.h"
@@ -18,6 +19,14 @@ static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_history(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_lines(const struct job *job, Belay__Wire__JobStatus *status);
 static int list_held(const struct job *job, uint32_t **ranks, size_t *count);
+
+static void fill_closing(const struct job *job, Belay__Wire__JobStatus *status)
+{
+    if (job->closing.closed_ns == 0)
+        return;
+    status->closed_life = job->closing.life;
+    status->closed_ms = (fence_now_ns() - job->closing.closed_ns) / 1000000u;
+}
 
 Belay__Wire__JobStatus *status_make(const struct job *job)
 {
@@ -42,6 +51,7 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
     status->node_count = job->config->node_count;
     status->node_number = job->config->node;
     status->is_encrypted = job->config->settings->encrypt;
+    fill_closing(job, status);
     if (fill_text(job, status) < 0 || fill_ranks(job, status) < 0 || fill_history(job, status) < 0 ||
         fill_lines(job, status) < 0 || list_held(job, &status->held_ranks, &status->n_held_ranks) < 0) {
         belay__wire__job_status__free_unpacked(status, NULL);

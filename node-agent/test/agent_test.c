@@ -324,6 +324,52 @@ static void test_memory_limit_outlives_another_launch_line(void **state)
     close_job(JOB_STATE_LOST, true);
 }
 
+static void open_life(uint32_t life)
+{
+    Belay__Wire__JobOpen open = BELAY__WIRE__JOB_OPEN__INIT;
+    Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
+    open.job = "job";
+    open.cwd = "";
+    open.settings = &settings;
+    open.restart = true;
+    open.life = life;
+    done_with(must(arbiter, REQUEST(JOB_OPEN), &open));
+}
+
+static void check_closing(uint32_t life)
+{
+    Belay__Wire__Reply *reply = status();
+    assert_int_equal(reply->status->closed_life, life);
+    assert_true(life > 0 || reply->status->closed_ms == 0);
+    done_with(reply);
+}
+
+/* The next arbiter may rely on it only if leases of those before the one that has closed the job were over.
+ */
+static void test_closing_is_told_of_an_arbiter_that_has_opened_an_epoch(void **state)
+{
+    (void)state;
+    open_job(0, false);
+    open_epoch(0);
+    start_ranks('r');
+    checkpoint();
+    lose_rank(0, VERDICT_LOST);
+    close_job(JOB_STATE_LOST, true);
+    open_life(2);
+    close_job(JOB_STATE_LOST, true);
+    check_closing(0); /* it had opened none */
+    open_life(3);
+    open_epoch(1);
+    start_ranks('r');
+    lose_rank(0, VERDICT_LOST);
+    check_closing(0);
+    close_job(JOB_STATE_LOST, true);
+    check_closing(3);
+    open_life(4);
+    check_closing(0);
+    close_job(JOB_STATE_FAILED, false);
+}
+
 static void test_bad_requests(void **state)
 {
     (void)state;
@@ -388,6 +434,7 @@ int main(void)
         EACH(test_launch_line_is_recorded_when_it_has_worked),
         EACH(test_memory_limit_outlives_another_launch_line),
         EACH(test_settings_outlive_another_launch_line),
+        EACH(test_closing_is_told_of_an_arbiter_that_has_opened_an_epoch),
         EACH(test_bad_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
