@@ -75,15 +75,21 @@ def test_a_host_is_cut_off(sandbox, programs, hosts, witness, host):
     hosts.crash("b")  # its agent holds on to the images
 
 
+SCHEMES = pytest.mark.parametrize("scheme", ["PARTNER", pytest.param("XOR", marks=pytest.mark.campaign)])
+
+
 @pytest.mark.hosts("a", "b", "c")
-def test_the_arbiter_is_cut_off_from_what_it_needs(sandbox, programs, hosts, witness):
-    """It lacks images that only other hosts hold: it calls them, then the job is held, and nobody else goes on with it."""
-    job, _ = run(sandbox, programs, hosts, witness, hosts_words="a:1,b:1,c:2", options=["--recall", "3s"])
+@SCHEMES
+def test_the_arbiter_is_cut_off_from_what_it_needs(sandbox, programs, hosts, witness, scheme):
+    """It lacks images that only other hosts hold, or could make again: it calls them, then the job is held, and nobody else goes on
+    with it."""
+    job, _ = run(sandbox, programs, hosts, witness, hosts_words="a:1,b:1,c:2", options=["--recall", "3s", "--redundancy", scheme])
     hosts.unplug("a")
     assert job.wait() == 75
     assert "hosts b, c may still hold what is missing: called for 3 s" in job.errors
     last = job.errors.splitlines()[-1]
-    assert re.search(r"of line \d+, no node holds the images of rank.* any more; nodes? 0 holds? those of rank", last), last
+    why = {"PARTNER": "", "XOR": ", and too few images and parity are left to make them again"}[scheme]
+    assert re.search(rf"of line \d+, no node holds the images of rank[^;]* any more{why}; nodes? 0 holds? those of rank", last), last
     assert "hosts b, c may still hold what is missing, and were not reached" in last
     assert "'belay restart job' goes on" in last
     for host in ("b", "c"):
@@ -112,9 +118,10 @@ def test_silent_hosts_are_called_back(sandbox, programs, hosts, witness, how):
 
 @pytest.mark.campaign
 @pytest.mark.hosts("a", "b", "c")
-def test_a_job_that_was_held_goes_on(sandbox, programs, hosts, witness):
+@SCHEMES
+def test_a_job_that_was_held_goes_on(sandbox, programs, hosts, witness, scheme):
     """Its hosts were not called for long enough: belay restart does without nothing that they hold."""
-    job, before = run(sandbox, programs, hosts, witness, hosts_words="a:1,b:1,c:2", options=["--recall", "1s"])
+    job, before = run(sandbox, programs, hosts, witness, hosts_words="a:1,b:1,c:2", options=["--recall", "1s", "--redundancy", scheme])
     hosts.unplug("a")
     assert job.wait() == 75
     hosts.plug("a")
