@@ -13,6 +13,7 @@
 #include "cmd/ends.h"
 #include "common/util/log.h"
 #include "common/wire/epoch_record.h"
+#include "common/wire/fence.h"
 #include "common/wire/placement.h"
 #include "coord/epoch_message.h"
 #include "coord/opener.h"
@@ -37,10 +38,17 @@ void job_arbiter_set_granter(struct job_arbiter *arbiter, job_arbiter_grant_f *g
     arbiter_lock(arbiter, false);
 }
 
+/* By CLOCK_BOOTTIME, as what a grant tells (leases.c). */
+static bool may_give(struct job_arbiter *arbiter, uint32_t node, uint64_t told_ns)
+{
+    return !arbiter->binds_leases ||
+           heard_take(&arbiter->heard, node, told_ns, fence_now_ns(), arbiter->lease_ms * 1000000u);
+}
+
 void job_arbiter_renew(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__Renewal *renewal)
 {
     arbiter_lock(arbiter, true);
-    if (arbiter->opener && node < arbiter->node_count)
+    if (arbiter->opener && node < arbiter->node_count && may_give(arbiter, node, renewal->heard_ns))
         opener_renew(arbiter->opener, node, renewal->epoch, renewal->incarnation, renewal->asked_us);
     arbiter_lock(arbiter, false);
 }
@@ -106,6 +114,7 @@ void job_arbiter_forget(struct job_arbiter *arbiter)
     opener_destroy(arbiter->opener);
     arbiter->opener = NULL;
     arbiter->opener_nodes = 0;
+    arbiter->heard = (struct heard){{0}};
     arbiter_forget_placement(arbiter);
     arbiter->last_loss = (struct verdict_loss){0};
     arbiter->job[0] = arbiter->reason[0] = '\0';
@@ -193,6 +202,7 @@ int job_arbiter_begin(struct job_arbiter *arbiter, const struct job_arbiter_node
     int rc = replace_opener(arbiter, &settings, nodes->rested_ms * 1000, record, err);
     free(record);
     arbiter->lease_ms = nodes->lease_ms;
+    arbiter->binds_leases = nodes->binds_leases;
     arbiter->fan_out = nodes->fan_out > 0 ? nodes->fan_out : TREE_ARITY;
     return rc;
 }

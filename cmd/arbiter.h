@@ -43,6 +43,9 @@ int job_arbiter_begin(struct job_arbiter *arbiter, const struct job_arbiter_node
 /*
  * Leases: a member asks for one, from any thread; the answer goes by `grant`, from within the call, NULL: by
  * nobody. The context has to outlive the arbiter, or another granter is set.
+ *
+ * If leases are bound (binds_leases), they are given as heard.h says. That is for a job which this process
+ * launches once.
  */
 void job_arbiter_set_granter(struct job_arbiter *arbiter, job_arbiter_grant_f *grant, void *context);
 void job_arbiter_renew(struct job_arbiter *arbiter, uint32_t node, const Belay__Wire__Renewal *renewal);

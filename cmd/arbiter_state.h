@@ -13,6 +13,7 @@
 
 #include "cmd/arbiter_types.h"
 #include "cmd/calls.h"
+#include "cmd/heard.h"
 #include "common/util/error.h"
 #include "common/wire/job_name.h"
 #include "common/wire/placement.h"
@@ -48,7 +49,9 @@ struct job_arbiter {
     uint32_t opener_nodes; /* that it was made for */
     pthread_mutex_t mutex; /* over the opener, which a thread has renew leases; recursive */
     uint64_t lease_ms;     /* 0: members need none */
-    uint32_t fan_out;      /* of the tree over the members */
+    bool binds_leases;
+    struct heard heard; /* if it does */
+    uint32_t fan_out;   /* of the tree over the members */
     job_arbiter_grant_f *grant;
     void *grant_context;
     struct job_arbiter_launch launch;

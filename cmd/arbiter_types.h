@@ -31,6 +31,7 @@ struct job_arbiter_nodes {
     uint32_t fan_out;   /* of the tree over the members; 0: as Belay chooses */
     uint64_t lease_ms;  /* members need a lease of this length; 0: they need none */
     uint64_t rested_ms; /* for so long no arbiter before this process has given leases; 0: not known */
+    bool binds_leases;  /* see job_arbiter_renew() */
 };
 
 /* What has become of a node's agent while an epoch was opened. */

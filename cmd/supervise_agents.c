@@ -246,6 +246,11 @@ uint64_t supervise_lease_ms(const struct supervisor *s)
     return s->hosts.count > 1 || s->is_elsewhere ? LEASE_MS : 0;
 }
 
+bool supervise_has_rested(const struct supervisor *s)
+{
+    return s->rests_from_ms && clock_now_ms() - s->rests_from_ms >= (int64_t)supervise_lease_ms(s);
+}
+
 /* For the agent that has opened the job. Whether leases are needed is known when all nodes are. */
 static int open_leases(struct supervisor *s, struct belay_error *err)
 {
@@ -286,7 +291,8 @@ int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_
                                       .max_count = s->nodes.count > spares ? s->nodes.count - spares : 0,
                                       .min_count = (uint32_t)s->settings.min_nodes};
     nodes.lease_ms = supervise_lease_ms(s);
-    nodes.rested_ms = s->closed_at_ms ? (uint64_t)(clock_now_ms() - s->closed_at_ms) : 0;
+    nodes.rested_ms = s->rests_from_ms ? (uint64_t)(clock_now_ms() - s->rests_from_ms) : 0;
+    nodes.binds_leases = s->plan->life > 0;
     nodes.fan_out = (uint32_t)s->settings.fan_out;
     nodes.placed = s->plan->resumes ? s->hosts.placement : NULL;
     nodes.placed_count = s->plan->resumes ? s->hosts.ranks : 0;

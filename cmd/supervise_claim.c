@@ -106,7 +106,7 @@ int supervise_claim_job(struct supervisor *s, bool is_restart, struct belay_erro
     s->claim = make(s, former.epoch, err);
     if (!s->claim || watch_claim(s->claim, err) < 0)
         return -1;
-    if (is_claimed && strcmp(former.host, s->claim->own.host) != 0)
+    if (is_claimed && strcmp(former.host, s->claim->own.host) != 0 && !supervise_has_rested(s))
         usleep(YIELD_MS * 1000);
     return 0;
 }

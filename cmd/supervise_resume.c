@@ -53,17 +53,17 @@ static Belay__Wire__Reply *ask_when_ended(struct supervisor *s, uint32_t i, stru
     }
 }
 
-/* Slurm runs one life of a job after the other, so that the arbiter of the life before this one was the last
+/* Slurm runs one life of a job after the other, so the arbiter of the life before this one was the last
  * that gave leases. */
-static void note_closing(struct supervisor *s, const Belay__Wire__JobStatus *status)
+static void note_rest(struct supervisor *s, const Belay__Wire__JobStatus *status)
 {
     int64_t now_ms = clock_now_ms();
-    if (s->plan->life < 2 || status->closed_life != s->plan->life - 1 ||
-        status->closed_ms >= (uint64_t)now_ms)
+    if (s->plan->life < 2 || status->rested_life != s->plan->life - 1 ||
+        status->rested_ms >= (uint64_t)now_ms)
         return;
-    int64_t closed_at_ms = now_ms - (int64_t)status->closed_ms;
-    if (s->closed_at_ms == 0 || closed_at_ms < s->closed_at_ms)
-        s->closed_at_ms = closed_at_ms;
+    int64_t rests_from_ms = now_ms - (int64_t)status->rested_ms;
+    if (s->rests_from_ms == 0 || rests_from_ms < s->rests_from_ms)
+        s->rests_from_ms = rests_from_ms;
 }
 
 /* Returns 0, or -1 with err. */
@@ -87,7 +87,7 @@ static int look_at(struct supervisor *s, uint32_t i, struct holder *holder, stru
         return err->code == ENOENT ? 0 : -1;
     const Belay__Wire__JobStatus *status = reply->status;
     int rc = 0;
-    note_closing(s, status);
+    note_rest(s, status);
     bool is_alike = s->is_elsewhere || status->ranks == s->hosts.ranks;
     if (status->held_bytes > 0 && is_alike && status->node_number < PLACEMENT_NODES_MAX &&
         status->node_count <= PLACEMENT_NODES_MAX)
@@ -182,7 +182,7 @@ static uint32_t count_missing(const struct supervisor *s, const struct holder *h
 /* Ranks of nodes that are not here may run, and change files, until their leases are over. */
 static void await_leases(const struct supervisor *s, const struct holder *holders)
 {
-    int64_t given_ms = s->closed_at_ms ? s->closed_at_ms : clock_now_ms();
+    int64_t given_ms = s->rests_from_ms ? s->rests_from_ms : clock_now_ms();
     int64_t until_ms = given_ms + (int64_t)supervise_lease_ms(s), left_ms;
     while (count_missing(s, holders) > 0 && (left_ms = until_ms - clock_now_ms()) > 0)
         poll(NULL, 0, (int)left_ms);

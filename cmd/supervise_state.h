@@ -50,8 +50,8 @@ struct supervisor {
     struct signals signals;
     struct job_arbiter *arbiter; /* of the job's epochs */
     struct leases *leases;       /* of its members; NULL: they need none */
-    int64_t closed_at_ms; /* when the arbiter of the job's life before this one gave no lease any more, by
-                           * clock_now_ms(); 0: not known */
+    int64_t rests_from_ms; /* when the arbiter of the job's life before this one gave no lease any more, by
+                            * clock_now_ms(); 0: not known */
     struct detach detach;
     struct launch launch;
     struct supervise_claim *claim; /* of the job, for all hosts to see; NULL: none */
@@ -80,6 +80,8 @@ int supervise_open_on_node(struct supervisor *s, uint32_t number, bool is_restar
 int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err);
 /* How long a lease is; 0: nodes need none. */
 uint64_t supervise_lease_ms(const struct supervisor *s);
+/* Are the leases over that a former arbiter of the job has given? */
+bool supervise_has_rested(const struct supervisor *s);
 int supervise_choose_scheme(const struct supervisor *s, enum scheme *scheme, struct belay_error *err);
 /*
  * Open a job whose nodes are counted anew as a restart, if the hosts of its launch hold enough of it. Else a

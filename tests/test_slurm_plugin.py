@@ -621,19 +621,21 @@ def logged_at(cluster, name, box, pattern):
 
 
 @pytest.mark.campaign
-def test_leases_that_were_over_before(sandbox, programs, cluster):
-    """The arbiter has closed the job over the loss of a node longer than a lease ago: the next one waits for no lease again."""
-    lease_s = 30
+@pytest.mark.parametrize("victim, first, leases", [("n3", "n1", 1), ("n1", "n2", 2)])
+def test_leases_that_were_over_before(sandbox, programs, cluster, victim, first, leases):
+    """The arbiter has closed the job over the loss of a node longer than a lease ago, or was lost itself longer than two leases ago: the
+    next one waits for no lease again."""
+    lease_s = 15
     sandbox.environment["BELAY_LEASE"] = f"{lease_s}s"
     program, folder, number = submit_heat(sandbox, programs)
     before = wait_lines(sandbox, rf"{number}\.0-heat")
-    cluster.lose("n3")
-    wait_lost(sandbox, before["job"])
-    closed_s = time.monotonic()
-    wait_for(lambda: time.monotonic() > closed_s + lease_s, 2 * lease_s, "the end of the lease")
-    cluster.declare_lost("n3")
-    assert_goes_on(sandbox, before["job"], newest_line(before))
-    waited_s = logged_at(cluster, "n1", sandbox, ".*: epoch 2 begins") - logged_at(cluster, "n1", sandbox, r".*: node \d was lost")
+    cluster.lose(victim)
+    wait_lost(sandbox, before["job"], at=first)
+    lost_s = time.monotonic()
+    wait_for(lambda: time.monotonic() > lost_s + leases * lease_s, 3 * lease_s, "the end of leases")
+    cluster.declare_lost(victim)
+    assert_goes_on(sandbox, before["job"], newest_line(before), at=first)
+    waited_s = (logged_at(cluster, first, sandbox, ".*: epoch 2 begins") - logged_at(cluster, first, sandbox, r".*: node \d was lost"))
     assert 0 <= waited_s < lease_s - 1
     assert_output(sandbox, programs, program, folder, number)
 

@@ -45,11 +45,17 @@ struct line;
 struct own_arbiter;
 struct renewal;
 
-/* What this agent knows of its arbiter's end. An arbiter gives no lease after it has closed the job. */
-struct job_closing {
-    uint32_t life;      /* the arbiter's, as it has told (JobOpen); 0: not told */
-    bool has_opened;    /* it has opened an epoch: leases of arbiters before it were over by then */
-    uint64_t closed_ns; /* CLOCK_BOOTTIME; 0: it has not closed the job after that */
+/*
+ * What this agent knows of the last leases that its arbiter has given to anybody: none after it has closed
+ * the job, and none later than one lease after the newest that this node has had (cmd/heard.h). Times are
+ * those of CLOCK_BOOTTIME.
+ */
+struct job_last_leases {
+    uint32_t life;       /* the arbiter's, as it has told (JobOpen); 0: not told */
+    bool has_opened;     /* it has opened an epoch: leases of arbiters before it were over by then */
+    uint64_t closed_ns;  /* when it has closed the job after that; 0: it has not */
+    uint64_t granted_ns; /* when the newest lease has come; 0: none has */
+    uint64_t lease_ns;   /* the length of each */
 };
 
 /* A client that waits for the end of the job. */
@@ -67,7 +73,7 @@ struct job {
     Belay__Wire__JobOpen *launch; /* another launch line, until it has worked; NULL: none */
     struct connection *arbiter;   /* NULL: none (any more) */
     bool has_arbiter;             /* it was opened by one */
-    struct job_closing closing;
+    struct job_last_leases last_leases;
     bool is_stopping;      /* belay stop */
     bool is_abandoned;     /* the arbiter went without closing the job */
     bool is_awaited;       /* taken up from a killed agent; its arbiter lives and will continue it */

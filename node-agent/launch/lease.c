@@ -25,6 +25,7 @@ struct lease {
     char name[KEEPER_NAME_BYTES];
     bool is_kept;           /* by the keeper */
     uint64_t asked_us;      /* when the newest request was made */
+    uint64_t heard_ns;      /* when the newest lease was given, by the arbiter's clock; 0: none has come */
     struct job_clock clock; /* the arbiter's */
     lease_done_f *done;
     void *context;
@@ -112,6 +113,8 @@ int lease_begin(struct lease *lease, uint64_t lease_ms, struct belay_error *err)
 {
     struct job *job = lease->job;
     lease->done = NULL;
+    lease->heard_ns = 0;
+    job->last_leases.lease_ns = lease_ms * US_PER_MS * NS_PER_US;
     membership_set_lease(job->membership, lease_ms * US_PER_MS);
     tell_end(lease, 0);
     if (lease_ms == 0 || lease->is_kept)
@@ -141,6 +144,10 @@ static void learn_clock(struct lease *lease, uint64_t asked_us, uint64_t given_n
 void lease_take(struct lease *lease, uint32_t epoch, uint64_t asked_us, uint64_t given_ns)
 {
     learn_clock(lease, asked_us, given_ns);
+    if (given_ns > lease->heard_ns) {
+        lease->heard_ns = given_ns;
+        lease->job->last_leases.granted_ns = fence_now_ns();
+    }
     membership_clear_stop(lease->job->membership);
     membership_grant(lease->job->membership, epoch, asked_us, fence_now_ns() / 1000);
     follow(lease);
@@ -162,6 +169,7 @@ static void ask_arbiter(struct lease *lease, const struct membership_wish *wish)
     Belay__Wire__Renewal renewal = BELAY__WIRE__RENEWAL__INIT;
     renewal.epoch = wish->epoch;
     renewal.incarnation = wish->incarnation;
+    renewal.heard_ns = lease->heard_ns;
     renewal.asked_us = lease->asked_us = wish->asked_us;
     event.renewal = &renewal;
     if (lease->connection)

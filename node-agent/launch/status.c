@@ -20,12 +20,19 @@ static int fill_history(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_lines(const struct job *job, Belay__Wire__JobStatus *status);
 static int list_held(const struct job *job, uint32_t **ranks, size_t *count);
 
-static void fill_closing(const struct job *job, Belay__Wire__JobStatus *status)
+/* For whom takes the place of a lost arbiter: how long ago that one has given its last lease, at the least.
+ */
+static void fill_rest(const struct job *job, Belay__Wire__JobStatus *status)
 {
-    if (job->closing.closed_ns == 0)
+    const struct job_last_leases *last = &job->last_leases;
+    const uint64_t now_ns = fence_now_ns();
+    uint64_t since_ns = last->granted_ns ? last->granted_ns + last->lease_ns : UINT64_MAX;
+    if (last->closed_ns && last->closed_ns < since_ns)
+        since_ns = last->closed_ns;
+    if (!last->has_opened || since_ns > now_ns)
         return;
-    status->closed_life = job->closing.life;
-    status->closed_ms = (fence_now_ns() - job->closing.closed_ns) / 1000000u;
+    status->rested_life = last->life;
+    status->rested_ms = (now_ns - since_ns) / 1000000u;
 }
 
 Belay__Wire__JobStatus *status_make(const struct job *job)
@@ -51,7 +58,7 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
     status->node_count = job->config->node_count;
     status->node_number = job->config->node;
     status->is_encrypted = job->config->settings->encrypt;
-    fill_closing(job, status);
+    fill_rest(job, status);
     if (fill_text(job, status) < 0 || fill_ranks(job, status) < 0 || fill_history(job, status) < 0 ||
         fill_lines(job, status) < 0 || list_held(job, &status->held_ranks, &status->n_held_ranks) < 0) {
         belay__wire__job_status__free_unpacked(status, NULL);

@@ -63,7 +63,7 @@ void take_job_open(struct agent *agent, struct connection *connection, const Bel
     }
     job->arbiter = connection;
     job->has_arbiter = true;
-    job->closing = (struct job_closing){.life = open->life};
+    job->last_leases = (struct job_last_leases){.life = open->life};
     opened.job = job->name;
     opened.argv = job->config->argv;
     opened.n_argv = job->config->n_argv;
@@ -374,7 +374,7 @@ void take_epoch_start(struct agent *agent, struct connection *connection,
     if (job && !start)
         belay_error_errno(&err, "job \"%s\": what its arbiter has decided cannot be read", job->name);
     if (start) {
-        job->closing.has_opened = true;
+        job->last_leases.has_opened = true;
         job->is_output_forwarded = request->forwards_output;
         take_loss(job, request);
         lost_files_note(&job->lost_files, membership_record(job->membership), start, job->common_devices,
@@ -495,8 +495,8 @@ void take_job_close(struct agent *agent, struct connection *connection, const Be
         connection_reply_error(connection, err.code, err.text);
         return;
     }
-    if (job->closing.has_opened)
-        job->closing.closed_ns = fence_now_ns();
+    if (job->last_leases.has_opened)
+        job->last_leases.closed_ns = fence_now_ns();
     job->exit_status = end->exit_status;
     if (end->message[0])
         snprintf(job->message, sizeof job->message, "%s", end->message);

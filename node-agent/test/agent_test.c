@@ -336,17 +336,17 @@ static void open_life(uint32_t life)
     done_with(must(arbiter, REQUEST(JOB_OPEN), &open));
 }
 
-static void check_closing(uint32_t life)
+static void check_rest(uint32_t life)
 {
     Belay__Wire__Reply *reply = status();
-    assert_int_equal(reply->status->closed_life, life);
-    assert_true(life > 0 || reply->status->closed_ms == 0);
+    assert_int_equal(reply->status->rested_life, life);
+    assert_true(life > 0 || reply->status->rested_ms == 0);
     done_with(reply);
 }
 
 /* The next arbiter may rely on it only if leases of those before the one that has closed the job were over.
  */
-static void test_closing_is_told_of_an_arbiter_that_has_opened_an_epoch(void **state)
+static void test_the_end_of_leases_is_told_of_an_arbiter_that_has_opened_an_epoch(void **state)
 {
     (void)state;
     open_job(0, false);
@@ -357,16 +357,16 @@ static void test_closing_is_told_of_an_arbiter_that_has_opened_an_epoch(void **s
     close_job(JOB_STATE_LOST, true);
     open_life(2);
     close_job(JOB_STATE_LOST, true);
-    check_closing(0); /* it had opened none */
+    check_rest(0); /* it had opened none */
     open_life(3);
     open_epoch(1);
     start_ranks('r');
     lose_rank(0, VERDICT_LOST);
-    check_closing(0);
+    check_rest(0);
     close_job(JOB_STATE_LOST, true);
-    check_closing(3);
+    check_rest(3);
     open_life(4);
-    check_closing(0);
+    check_rest(0);
     close_job(JOB_STATE_FAILED, false);
 }
 
@@ -434,7 +434,7 @@ int main(void)
         EACH(test_launch_line_is_recorded_when_it_has_worked),
         EACH(test_memory_limit_outlives_another_launch_line),
         EACH(test_settings_outlive_another_launch_line),
-        EACH(test_closing_is_told_of_an_arbiter_that_has_opened_an_epoch),
+        EACH(test_the_end_of_leases_is_told_of_an_arbiter_that_has_opened_an_epoch),
         EACH(test_bad_requests),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
