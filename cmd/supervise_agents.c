@@ -49,7 +49,8 @@ int supervise_connect(struct supervisor *s, struct node *node, struct belay_erro
 }
 
 /* A restart speaks of the launch only if it uses another line; the agent records that once it has worked. */
-static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char *cwd)
+static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char *cwd,
+                         char *hosts[PLACEMENT_NODES_MAX])
 {
     const struct job_plan *plan = s->plan;
     const char *name = s->name ? s->name : plan->name;
@@ -59,6 +60,10 @@ static void fill_request(struct supervisor *s, Belay__Wire__JobOpen *open, char 
     open->arbiter_pid = (uint32_t)getpid();
     open->epoch = s->epoch;
     open->life = plan->life;
+    open->n_host_names = s->hosts.count > 1 ? s->hosts.count : 0;
+    open->host_names = hosts;
+    for (size_t i = 0; i < open->n_host_names; i++)
+        hosts[i] = s->hosts.of[i].name;
     open->n_renumbered = s->renumbered_count;
     open->renumbered = s->renumbered;
     open->argv = s->argv ? s->argv : (char **)plan->argv; /* the former after an agent was lost */
@@ -176,11 +181,11 @@ int supervise_open_on_node(struct supervisor *s, uint32_t number, bool is_restar
     struct node *node = &s->nodes.of[number];
     struct caller agent = watch_caller(node);
     bool is_back = node->is_gone;
-    char cwd[PATH_MAX];
+    char cwd[PATH_MAX], *hosts[PLACEMENT_NODES_MAX];
     int fds[2];
     if (!getcwd(cwd, sizeof cwd))
         return belay_error_errno(err, "cannot tell the current directory");
-    fill_request(s, &open, cwd);
+    fill_request(s, &open, cwd, hosts);
     open.restart = is_restart;
     open.leave_files = is_restart && s->plan->leaves_files;
     open.node = number;

@@ -9,6 +9,7 @@
  */
 #include "cmd/supervise_state.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -66,6 +67,46 @@ static void note_rest(struct supervisor *s, const Belay__Wire__JobStatus *status
         s->rests_from_ms = rests_from_ms;
 }
 
+static bool is_host_name(const char *name)
+{
+    size_t length = strlen(name);
+    for (size_t i = 0; i < length; i++)
+        if (!isascii((unsigned char)name[i]) || (!isalnum((unsigned char)name[i]) && !strchr(".-_", name[i])))
+            return false;
+    return length > 0 && length <= HOST_NAME_MAX;
+}
+
+static bool is_host(const struct supervisor *s, const char *name)
+{
+    for (uint32_t i = 0; i < s->hosts.count; i++)
+        if (!strcmp(s->hosts.of[i].name, name))
+            return true;
+    return false;
+}
+
+/* Their agents may hold images of the job, and nobody starts a relay there that could fetch them. */
+static void note_absent(struct supervisor *s, const Belay__Wire__JobStatus *status)
+{
+    size_t used = 0;
+    if (s->hosts.count < 2 || status->epoch < s->absent_epoch)
+        return;
+    s->absent_epoch = status->epoch;
+    s->absent[0] = '\0';
+    for (size_t i = 0; i < status->n_host_names && used < sizeof s->absent; i++)
+        if (is_host_name(status->host_names[i]) && !is_host(s, status->host_names[i]))
+            used += (size_t)snprintf(s->absent + used, sizeof s->absent - used, used > 0 ? ", %s" : "%s",
+                                     status->host_names[i]);
+}
+
+/* Before it begins from the start. */
+static void tell_absent(const struct supervisor *s)
+{
+    if (s->absent[0])
+        log_warning(
+            "%s: what its former nodes %s may hold is not used, since they are not in this allocation",
+            s->plan->name, s->absent);
+}
+
 /* Returns 0, or -1 with err. */
 static int note_ranks(struct holder *holder, const Belay__Wire__JobStatus *status, struct belay_error *err)
 {
@@ -88,6 +129,7 @@ static int look_at(struct supervisor *s, uint32_t i, struct holder *holder, stru
     const Belay__Wire__JobStatus *status = reply->status;
     int rc = 0;
     note_rest(s, status);
+    note_absent(s, status);
     bool is_alike = s->is_elsewhere || status->ranks == s->hosts.ranks;
     if (status->held_bytes > 0 && is_alike && status->node_number < PLACEMENT_NODES_MAX &&
         status->node_count <= PLACEMENT_NODES_MAX)
@@ -293,6 +335,7 @@ static int resume_from(struct supervisor *s, const struct holder *holders, struc
         log_warning("%s: no node of this launch holds an image of rank %" PRIu32 ", so line %" PRIu64
                     " is lost: it begins from the start",
                     s->plan->name, lacking, newest);
+    tell_absent(s);
     await_leases(s, holders);
     return drop_former(s, holders, err) < 0 ? -1 : supervise_open(s, false, err);
 }
@@ -365,6 +408,7 @@ int supervise_begin_anew(struct supervisor *s, struct belay_error *err)
     job_arbiter_tell_lack(s->arbiter, lack, sizeof lack);
     name_hosts(s, hosts, sizeof hosts);
     log_warning("%s: %s: it begins from the start (%s)", s->name, lack[0] ? lack : err->text, hosts);
+    tell_absent(s);
     for (uint32_t i = 0; i < supervise_host_count(s); i++)
         give_up_on(s, &s->nodes.of[i]);
     forget_undo(s);

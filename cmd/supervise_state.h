@@ -60,6 +60,8 @@ struct supervisor {
     uint32_t renumbered[PLACEMENT_NODES_MAX]; /* by the numbers of a requeued job's nodes: those that they
                                                  have now */
     uint32_t renumbered_count;
+    char absent[256];       /* hosts of the former launch of a requeued job that this one has not; "": none */
+    uint32_t absent_epoch;  /* of the agent that has told them */
     struct hosts hosts;     /* of its nodes, if they are on several */
     struct nodes nodes;     /* whose agents have the job */
     struct domains domains; /* of these; count 0: they are not known, or there are none */

@@ -612,6 +612,7 @@ def test_what_is_left_does_not_suffice(sandbox, programs, cluster):
     assert [entry["restored_line"] for entry in after["history"]] == [0]
     assert_output(sandbox, programs, program, folder, number)
     assert "no node of this launch holds an image of rank 1" in read(folder, "err")
+    assert "what its former nodes n2 may hold is not used, since they are not in this allocation" in read(folder, "err")
 
 
 def logged_at(cluster, name, box, pattern):
@@ -657,6 +658,7 @@ def test_parity_that_does_not_suffice(sandbox, programs, cluster):
     assert_output(sandbox, programs, program, folder, number)
     said = [text for text in read(folder, "err").splitlines() if "too few images and parity are left" in text]
     assert len(said) == 1 and "it begins from the start" in said[0] and "node 0 is n1" in said[0], said
+    assert f"what its former nodes {', '.join(lost)} may hold is not used" in read(folder, "err")
 
 
 def write(folder, name, text):

@@ -202,6 +202,28 @@ static int renumber(struct job *job, const Belay__Wire__JobOpen *config, struct 
     return 0;
 }
 
+/* Its hosts are other ones from now on, or in another order. */
+static int take_host_names(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
+{
+    size_t count = config->n_host_names;
+    char **names = count > 0 ? calloc(count, sizeof *names) : NULL;
+    bool is_whole = count == 0 || names;
+    for (size_t i = 0; is_whole && i < count; i++)
+        is_whole = (names[i] = strdup(config->host_names[i]));
+    char **dropped = is_whole ? job->config->host_names : names;
+    size_t dropped_count = is_whole ? job->config->n_host_names : count;
+    if (count == 0)
+        return 0;
+    if (is_whole) {
+        job->config->host_names = names;
+        job->config->n_host_names = count;
+    }
+    for (size_t i = 0; dropped && i < dropped_count; i++)
+        free(dropped[i]);
+    free(dropped);
+    return is_whole ? 0 : belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
+}
+
 int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay_error *err)
 {
     Belay__Wire__JobOpen *launch = NULL, *recorded = job->config;
@@ -217,6 +239,8 @@ int job_reopen(struct job *job, const Belay__Wire__JobOpen *config, struct belay
         belay_error_set(err, ENOMEM, "no memory for job \"%s\"", job->name);
     if (rc == 0)
         rc = renumber(job, config, err);
+    if (rc == 0)
+        rc = take_host_names(job, config, err);
     if (rc < 0 || begin(job, err) < 0) {
         belay__wire__job_open__free_unpacked(launch, NULL);
         return -1;

@@ -15,6 +15,7 @@
 #define HISTORY_MAX 65536 /* epochs of a job, or lines, in a record */
 
 static int fill_text(const struct job *job, Belay__Wire__JobStatus *status);
+static int fill_host_names(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_history(const struct job *job, Belay__Wire__JobStatus *status);
 static int fill_lines(const struct job *job, Belay__Wire__JobStatus *status);
@@ -59,8 +60,9 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
     status->node_number = job->config->node;
     status->is_encrypted = job->config->settings->encrypt;
     fill_rest(job, status);
-    if (fill_text(job, status) < 0 || fill_ranks(job, status) < 0 || fill_history(job, status) < 0 ||
-        fill_lines(job, status) < 0 || list_held(job, &status->held_ranks, &status->n_held_ranks) < 0) {
+    if (fill_text(job, status) < 0 || fill_host_names(job, status) < 0 || fill_ranks(job, status) < 0 ||
+        fill_history(job, status) < 0 || fill_lines(job, status) < 0 ||
+        list_held(job, &status->held_ranks, &status->n_held_ranks) < 0) {
         belay__wire__job_status__free_unpacked(status, NULL);
         errno = ENOMEM;
         return NULL;
@@ -155,6 +157,18 @@ static int fill_text(const struct job *job, Belay__Wire__JobStatus *status)
         status->n_argv++;
     }
     return 0;
+}
+
+static int fill_host_names(const struct job *job, Belay__Wire__JobStatus *status)
+{
+    size_t count = job->config->n_host_names;
+    status->host_names = count > 0 ? calloc(count, sizeof *status->host_names) : NULL;
+    for (; status->host_names && status->n_host_names < count; status->n_host_names++) {
+        status->host_names[status->n_host_names] = strdup(job->config->host_names[status->n_host_names]);
+        if (!status->host_names[status->n_host_names])
+            return -1;
+    }
+    return status->n_host_names == count ? 0 : -1;
 }
 
 static bool is_member(const struct job *job)
