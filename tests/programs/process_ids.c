@@ -283,7 +283,8 @@ static void hand_over(void)
 {
     char command[PATH_BYTES];
     snprintf(command, sizeof command, "test -d /proc/%d", self);
-    program.digest += program.rank == 0 && system(command) == -1;
+    if (program.rank == 0 && system(command) == -1)
+        errno = 0; /* a restart has taken it */
 }
 
 int main(int argc, char **argv)
