@@ -12,6 +12,7 @@ from nodes import agent_of, homes, kill_node, on_nodes, run_with_agent, service_
 from programs import PYTHON, TESTS, Program, needs_modules
 from test_fetch import AFTER, assert_goes_on, lose_first_node
 from test_life import NOBODY, can_execute
+from test_memory import huge_pages  # pylint: disable=unused-import
 
 # As in test_fetch.py: once node 0 is lost, node 2 has rank 1, and its image comes from node 1.
 DEMAND = [*on_nodes(3), "--restore", "demand"]
@@ -48,7 +49,7 @@ def wait_loaded(sandbox, job):
 
 
 @pytest.mark.parametrize("mode", ["touch", *(pytest.param(mode, marks=pytest.mark.campaign)
-                                             for mode in ("threads", "calls", "fork", "maps"))])
+                                             for mode in ("threads", "calls", "waits", "fork", "maps", "sizes", "huge"))])
 def test_a_rank_runs_while_its_image_comes(sandbox, programs, mode):
     """It runs before a tenth of the image is there. Every page is what it was."""
     job = run_with_agent(sandbox, LOADER, LATE, program(programs, mode), options=DEMAND)
@@ -58,6 +59,51 @@ def test_a_rank_runs_while_its_image_comes(sandbox, programs, mode):
     size, first, waited = wait_loaded(sandbox, job)
     assert first < size / 10
     assert waited > (0 if mode == "fork" else 60)  # which waits for all of it at once
+    assert_goes_on(sandbox, job, status, 1)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("name, arguments", [
+    ("mem_odd", ("--mode", "kinds")), ("mem_locked", ("--mode", "parts")),
+    ("mem_locked", ("--mode", "all", "--value", 300)), ("mem_locked", ("--mode", "sealed")),
+    ("mem_unseen", ("--mode", "direct")), ("mem_unseen", ("--mode", "others")), ("threads_sync", ()), ("time_signals", ()),
+    ("collmix", ()),
+])
+def test_other_programs_run_while_their_images_come(sandbox, programs, name, arguments):
+    """Unusual, locked and sealed memory, locks and signals of threads: as after an eager restart."""
+    job = run_with_agent(sandbox, LOADER, LATER, programs.test_program(name, *arguments, "--steps", 200, "--seconds", 4),
+                         options=DEMAND)
+    lose_first_node(sandbox, job)
+    status = job.wait_epoch(2)
+    assert homes(status) == AFTER
+    wait_loaded(sandbox, job)
+    assert_goes_on(sandbox, job, status, 1)
+
+
+def to_a_spare(sandbox, program):
+    """Node 0 is lost, and the spare takes its place, which loads what it can. Returns the status then."""
+    job = run_with_agent(sandbox, LOADER, LATER, program, options=[*on_nodes(2), "--spares", "1", "--restore", "demand"])
+    job.wait_lines()
+    kill_node(sandbox, job, 0)
+    return job, job.wait_epoch(2)
+
+
+@pytest.mark.campaign
+def test_huge_pages_come_first(sandbox, programs, huge_pages):
+    """Those that were set aside are copied: the rank waits for them, and not for the rest."""
+    job, status = to_a_spare(sandbox, programs.test_program("mem_huge", "--mode", "private", "--steps", 100, "--seconds", 4,
+                                                           ranks=2))
+    assert homes(status) == [LOADER, LENDER]
+    job.wait_status(lambda _: COME.search(log_of(sandbox, LOADER)), 60, "the image")
+    assert_goes_on(sandbox, job, status, 1)
+
+
+@pytest.mark.campaign
+def test_what_ranks_share_comes_first(sandbox, programs):
+    """Shared mappings and pipes are whole before a rank runs on them: these images are fetched, as with `eager`."""
+    job, status = to_a_spare(sandbox, programs.test_program("kin", "--steps", 400, "--seconds", 4))
+    assert homes(status) == [LOADER, LOADER, LENDER, LENDER]
+    assert COME.search(log_of(sandbox, LOADER)) is None
     assert_goes_on(sandbox, job, status, 1)
 
 
@@ -166,6 +212,72 @@ def test_the_node_that_lends_is_lost(sandbox, programs):
         os.kill(pid, signal.SIGKILL)
     assert job.wait() != 0, job.errors
     assert "no node holds the image" in job.errors
+    sandbox.assert_clean()
+
+
+def is_stopped(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
+            return stat.read().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+def pid_of_moved(status):
+    return next((row["pid"] for node in status["nodes"] for row in node["ranks"] if row["rank"] == MOVED), 0)
+
+
+def wait_mapped(job, epoch):
+    """The moved rank has mapped its image and stands still, before the agent knows. Its process."""
+    status = job.wait_status(lambda status: status["epoch"] == epoch and is_stopped(pid_of_moved(status)), 60, "a stopped rank")
+    return pid_of_moved(status)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("what", ["rank", "agent", "lender"])
+def test_a_loss_before_anybody_serves_the_rank(sandbox, programs, what):
+    """The image is mapped, and the agent does not know. The rank, the agent or the agent that lends dies then."""
+    job = run_with_agent(sandbox, LOADER, "agent.load.others=error", program(programs, seconds=4), options=DEMAND,
+                         BELAY_FAULT=f"rank.load.mapped@{MOVED}=stop")
+    line = lose_first_node(sandbox, job)
+    stopped = wait_mapped(job, 2)
+    os.kill({"rank": stopped, "agent": agent_of(job, LOADER), "lender": agent_of(job, LENDER)}[what], signal.SIGKILL)
+    again = wait_mapped(job, 3)
+    assert again != stopped and not os.path.exists(f"/proc/{stopped}")
+    os.kill(again, signal.SIGCONT)
+    if what == "agent":  # the next one has no fault
+        status = job.wait_epoch(3)
+        assert status["history"][-1]["restored_line"] >= line
+        job.wait_committed(status["history"][-1]["restored_line"] + 2, 60)
+        job.finish()
+        assert_same_result(job)
+        assert job.status()["restarts_from_start"] == 0
+        sandbox.assert_clean()
+    else:
+        job.wait_status(lambda status: (loading(status) or {}).get("faults", 0) > 0, 60, "a rank that has waited")
+        job.process.send_signal(signal.SIGTERM)
+        job.wait()
+
+
+@pytest.mark.campaign
+def test_the_node_that_loads_is_lost(sandbox, programs):
+    """A second loss, which the copies survive: the images are still where they were lent, and are loaded elsewhere."""
+    spare = 3
+    job = run_with_agent(sandbox, spare, "agent.load.others=error", program(programs, seconds=6),
+                         options=[*on_nodes(3), "--spares", "1", "--restore", "demand"])
+    job.wait_lines()
+    line = job.status()["newest_line"]
+    kill_node(sandbox, job, 0)
+    assert homes(job.wait_epoch(2)) == [spare, spare, 1, 2]
+    job.wait_status(lambda status: (loading(status) or {}).get("faults", 0) > 0, 60, "a rank that has waited")
+    kill_node(sandbox, job, spare)
+    status = job.wait_epoch(3)
+    assert sorted(homes(status)) == [1, 1, 2, 2]
+    assert status["history"][-1]["restored_line"] >= line
+    job.wait_committed(status["history"][-1]["restored_line"] + 2, 60)
+    job.finish()
+    assert_same_result(job)
+    assert job.status()["restarts_from_start"] == 0
     sandbox.assert_clean()
 
 

@@ -385,7 +385,7 @@ static void fetch_whole(struct fetch *fetch, struct want *want)
 static void begin_load(struct fetch *fetch, struct want *want, struct arrival *arrival)
 {
     struct belay_error err;
-    if (!arrival->is_last) {
+    if (!arrival->is_last || arrival->note.is_bound) {
         fetch_whole(fetch, want);
         arrival->fetch = NULL;
     } else if (arrival->bytes > room_of(fetch)) {

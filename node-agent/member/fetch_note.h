@@ -29,7 +29,7 @@ struct fetch_note {
     uint32_t part, ranks; /* part of the store; ranks of the world */
     int32_t error;        /* REFUSED: errno */
     uint32_t has_shared;  /* IMAGE, of a rank: what its group shares has its number, and is wanted, too */
-    uint32_t reserved;    /* 0 */
+    uint32_t is_bound;    /* TABLES: the rank's group shares something: all of its image has to come first */
     uint64_t line;
     uint64_t offset, bytes; /* WANT_PAGES, PAGES; else 0 */
 };

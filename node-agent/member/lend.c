@@ -183,6 +183,7 @@ static int begin_sending(struct loan *loan, struct belay_error *err)
                                              .done = on_sent,
                                              .context = loan};
     tag.has_shared = loan->part < tag.ranks && store_image(lender->job->store, tag.ranks + loan->part) >= 0;
+    tag.is_bound = loan->is_loaded && store_shares(lender->job->store, loan->part);
     if (fault_hit("agent.fetch.send", (int)loan->part, tag.line)) {
         image_spoil(loan->pin.fd);
         loan->is_spoiled = true;

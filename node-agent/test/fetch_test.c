@@ -684,6 +684,24 @@ static void what_is_shared_is_not_loaded(void **state)
     assert_int_equal(store_image_pins(sides[0].job.store, 1), 0);
 }
 
+/* The group that its rank is of: the part has the number of another one. */
+static void a_rank_of_a_group_that_shares_is_not_loaded(void **state)
+{
+    const struct store_fetched fetched = {.rank = 2, .fd = parts_image(LINE, 2), .bytes = BYTES};
+    (void)state;
+    if (!uffd_demand_works())
+        skip();
+    assert_int_equal(store_take_images(sides[0].job.store, LINE, 2, &fetched, 1, NULL), 0);
+    assert_true(store_shares(sides[0].job.store, 1));
+    sides[1].settings.restore = (char *)"demand";
+    begin();
+    deliver(NULL);
+    assert_int_equal(sides[1].err.code, 0);
+    assert_int_equal(loads_count(fetch_loads(sides[1].fetch)), 0);
+    assert_int_equal(parts_line(store_image(sides[1].job.store, 1)), LINE);
+    assert_int_equal(store_image_pins(sides[0].job.store, 1), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -706,6 +724,7 @@ int main(void)
         TEST(other_pages_are_refused),
         TEST(a_lost_link_ends_a_load),
         TEST(what_is_shared_is_not_loaded),
+        TEST(a_rank_of_a_group_that_shares_is_not_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
