@@ -112,6 +112,8 @@ static json_t *render_loading_json(const Belay__Wire__LoadStatus *loading)
     put_ms(object, "to_go_ms", loading->to_go_ms);
     put_ms(object, "first_ms", loading->first_ms);
     put_number(object, "first_bytes", loading->first_bytes);
+    put_number(object, "touched_bytes", loading->touched_bytes);
+    put_number(object, "touched_here_bytes", loading->touched_here_bytes);
     return object;
 }
 

@@ -234,6 +234,33 @@ def wait_mapped(job, epoch):
 
 
 @pytest.mark.campaign
+def test_what_was_written_lately_comes_first(sandbox, programs):
+    """Half of what a rank touches is there when it runs, or more; without, it waits for each part of it."""
+    waited = {}
+    for window in ("30s", "0"):
+        job = run_with_agent(sandbox, LOADER, "agent.load.rest=error", program(programs, "again", seconds=8),
+                             options=[*DEMAND, "--touched-window", window], BELAY_FAULT=f"rank.load.mapped@{MOVED}=stop")
+        lose_first_node(sandbox, job)
+        stopped = wait_mapped(job, 2)
+        status = job.wait_status(has_touched if window != "0" else loading, 60, "the touched set")
+        assert (loading(status)["touched_bytes"] > 0) == (window != "0")
+        newest = max(step for _, step in job.steps())
+        os.kill(stopped, signal.SIGCONT)
+        job.wait_step(newest + 3)
+        waited[window] = loading(job.status())["faults"]
+        job.process.send_signal(signal.SIGTERM)
+        job.wait()
+        assert sandbox.belay("clean", "job").returncode == 0
+    assert waited["30s"] * 2 < waited["0"], waited
+
+
+def has_touched(status):
+    """All of the moved rank's touched set is there, and not all of its image."""
+    load = loading(status)
+    return load and 0 < load["touched_bytes"] == load["touched_here_bytes"] and load["here_bytes"] < load["bytes"] / 2
+
+
+@pytest.mark.campaign
 @pytest.mark.parametrize("what", ["rank", "agent", "lender"])
 def test_a_loss_before_anybody_serves_the_rank(sandbox, programs, what):
     """The image is mapped, and the agent does not know. The rank, the agent or the agent that lends dies then."""

@@ -192,6 +192,19 @@ static const struct conf_setting settings[CONF_END] = {
                 "(at once, while its image is fetched) or auto (demand where this machine can; default: "
                 "eager)",
         },
+    [CONF_TOUCHED_WINDOW] =
+        {
+            .name = "touched-window",
+            .variable = "BELAY_TOUCHED_WINDOW",
+            .argument = "T",
+            .unit = CONF_UNIT_TIME,
+            .min = 0,
+            .max = 3600 * 1000,
+            .fallback = "30s",
+            .help =
+                "With --restore demand, what a rank has written within T before the line comes before the "
+                "rest of its image, or within a shorter time if that is enough (0: nothing does)",
+        },
     [CONF_MIN_NODES] =
         {
             .name = "min-nodes",

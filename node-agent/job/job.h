@@ -93,7 +93,9 @@ struct job {
     struct history history;
     char last_reason[JOB_MESSAGE_BYTES]; /* why the last epoch ended; becomes the next one's reason */
     struct job_loss loss;
-    double fetch_ms; /* that the images of the epoch that is about to begin took to come; 0: all were here */
+    double fetch_ms;  /* that the images of the epoch that is about to begin took to come; 0: all were here */
+    double send_rate; /* at which this node has sent its part of the newest line, in bytes per second; 0: it
+                         has not */
     uint32_t restarts, restarts_from_start;
     uint64_t last_line;  /* largest number used */
     double line_cost_ms; /* of a line to the program, as far as this agent has seen; 0: not known */

@@ -237,6 +237,8 @@ static int fill_loading(const struct job *job, Belay__Wire__RankStatus *rank)
         loading->to_go_ms = (double)(figures.bytes - figures.here_bytes) / loading->rate * 1e3;
     loading->first_ms = figures.first_ms;
     loading->first_bytes = figures.first_bytes;
+    loading->touched_bytes = figures.touched_bytes;
+    loading->touched_here_bytes = figures.touched_here_bytes;
     rank->loading = loading;
     return 0;
 }

@@ -210,7 +210,8 @@ static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t c
     if (!read_note(fetch, bytes, count, &note))
         return;
     if (note.kind == FETCH_NOTE_WANT || note.kind == FETCH_NOTE_WANT_TABLES ||
-        note.kind == FETCH_NOTE_WANT_PAGES || note.kind == FETCH_NOTE_LOADED)
+        note.kind == FETCH_NOTE_WANT_PAGES || note.kind == FETCH_NOTE_LOADED ||
+        note.kind == FETCH_NOTE_WANT_TOUCHED)
         lender_take(fetch->lender, node, &note);
     else if (note.kind == FETCH_NOTE_REFUSED)
         loads_refused(fetch->loads, node, &note);
@@ -272,7 +273,7 @@ static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_
     struct belay_error err;
     if (!read_note(fetch, tag, tag_bytes, &note))
         return EPROTO;
-    if (note.kind == FETCH_NOTE_PAGES)
+    if (note.kind == FETCH_NOTE_PAGES || note.kind == FETCH_NOTE_TOUCHED)
         return loads_offered(fetch->loads, node, &note, bytes, intake);
     if (note.kind != FETCH_NOTE_IMAGE && note.kind != FETCH_NOTE_TABLES)
         return EPROTO;

@@ -15,11 +15,13 @@ enum fetch_note_kind {
     FETCH_NOTE_IMAGE,   /* a tag: this is it */
     FETCH_NOTE_REFUSED, /* a word: it is not sent; error tells why */
     /* Of an image whose rank runs while it comes (load.h): */
-    FETCH_NOTE_WANT_TABLES, /* a word: send all but its pages, and keep it until FETCH_NOTE_LOADED */
-    FETCH_NOTE_TABLES,      /* a tag: that is it */
-    FETCH_NOTE_WANT_PAGES,  /* a word: send these bytes of its pages (packed.h) */
-    FETCH_NOTE_PAGES,       /* a tag: these are the bytes */
-    FETCH_NOTE_LOADED,      /* a word: no more of it is wanted */
+    FETCH_NOTE_WANT_TABLES,  /* a word: send all but its pages, and keep it until FETCH_NOTE_LOADED */
+    FETCH_NOTE_TABLES,       /* a tag: that is it */
+    FETCH_NOTE_WANT_PAGES,   /* a word: send these bytes of its pages (packed.h) */
+    FETCH_NOTE_PAGES,        /* a tag: these are the bytes */
+    FETCH_NOTE_LOADED,       /* a word: no more of it is wanted */
+    FETCH_NOTE_WANT_TOUCHED, /* a word: send which parts of it the rank has written lately */
+    FETCH_NOTE_TOUCHED,      /* a tag: these are they, an array of struct fetch_touched */
 };
 
 struct fetch_note {
@@ -33,5 +35,11 @@ struct fetch_note {
     uint64_t line;
     uint64_t offset, bytes; /* WANT_PAGES, PAGES; else 0 */
 };
+
+/* Units of an image, by address (store/touched.h). The first one of a set has 0 bytes: no set is empty. */
+struct fetch_touched {
+    uint64_t address, bytes;
+};
+#define FETCH_TOUCHED_MAX (1u << 20) /* of them in a set */
 
 #endif

@@ -27,6 +27,8 @@ struct holes_range {
 };
 
 bool holes_is_here(const struct holes *holes, uint64_t offset);
+/* The first range of whole units at or behind an offset that is here; false: there is none. */
+bool holes_next_here(const struct holes *holes, uint64_t offset, struct holes_range *range);
 /* How many bytes are not here. */
 uint64_t holes_left(const struct holes *holes);
 
@@ -37,9 +39,19 @@ void holes_fault(struct holes *holes, uint64_t offset);
 void holes_fault_range(struct holes *holes, uint64_t offset, uint64_t end);
 
 /*
+ * Somebody is expected to wait for these bytes (store/touched.h): they are asked for before others that
+ * nobody waits for. Returns how many units are new in this.
+ */
+uint64_t holes_prefer(struct holes *holes, uint64_t offset, uint64_t end);
+
+/* Whether some of that is still to be asked for; and how many units of it are here. */
+bool holes_has_preferred(const struct holes *holes);
+uint64_t holes_preferred_here(const struct holes *holes);
+
+/*
  * What to ask for next: a unit that somebody waits for, the first that has waited; or, unless only_urgent is
- * true, up to most_units units, from behind the last of these on. It counts as asked for from now on. False:
- * there is nothing.
+ * true, up to most_units units, from behind the last of these on: first of those that are expected to be
+ * waited for, then of the rest. It counts as asked for from now on. False: there is nothing.
  */
 bool holes_next(struct holes *holes, bool only_urgent, uint32_t most_units, struct holes_range *range);
 

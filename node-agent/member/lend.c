@@ -10,6 +10,7 @@
 #include "common/util/log.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/member/lend_pages.h"
+#include "node-agent/member/lend_touched.h"
 #include "node-agent/member/outgoing.h"
 
 #define SENDING_MAX 4u /* at a time */
@@ -24,6 +25,7 @@ struct loan {
     bool is_spoiled;           /* by a fault, until it has been sent */
     bool is_loaded;            /* its pages are asked for one range after the other, until LOADED comes */
     struct lent *lent;         /* of one that is loaded; it does not wait any more */
+    bool is_touched_told;      /* which parts of it were written lately */
 };
 
 struct lender {
@@ -38,6 +40,8 @@ static int check_want(const struct lender *lender, uint32_t node, const struct f
 static int add_loan(struct lender *lender, uint32_t node, uint32_t part, bool is_loaded);
 static void send_pages(struct lender *lender, uint32_t node, const struct fetch_note *note);
 static void end_loaded(struct lender *lender, uint32_t node, uint32_t part);
+static void lend(struct lender *lender, uint32_t node, const struct fetch_note *note);
+static void send_touched(struct lender *lender, uint32_t node, uint32_t part);
 static void send_next(struct lender *lender);
 static int begin_sending(struct loan *loan, struct belay_error *err);
 static void on_sent(void *context, int error, const struct outgoing_figures *figures);
@@ -67,13 +71,18 @@ void lender_destroy(struct lender *lender)
 
 void lender_take(struct lender *lender, uint32_t node, const struct fetch_note *note)
 {
-    if (note->kind == FETCH_NOTE_WANT_PAGES || note->kind == FETCH_NOTE_LOADED) {
-        if (note->kind == FETCH_NOTE_LOADED)
-            end_loaded(lender, node, note->part);
-        else
-            send_pages(lender, node, note);
-        return;
-    }
+    if (note->kind == FETCH_NOTE_LOADED)
+        end_loaded(lender, node, note->part);
+    else if (note->kind == FETCH_NOTE_WANT_PAGES)
+        send_pages(lender, node, note);
+    else if (note->kind == FETCH_NOTE_WANT_TOUCHED)
+        send_touched(lender, node, note->part);
+    else
+        lend(lender, node, note);
+}
+
+static void lend(struct lender *lender, uint32_t node, const struct fetch_note *note)
+{
     for (const struct loan *loan = lender->loans; loan; loan = loan->next)
         if (loan->part == note->part)
             return;
@@ -144,6 +153,17 @@ static void end_loaded(struct lender *lender, uint32_t node, uint32_t part)
     struct loan *loan = find_loaded(lender, node, part);
     if (loan)
         drop(loan);
+}
+
+/* Once for each loan. */
+static void send_touched(struct lender *lender, uint32_t node, uint32_t part)
+{
+    struct loan *loan = find_loaded(lender, node, part);
+    const struct fetch_note tag = note_of(lender, FETCH_NOTE_TOUCHED, part);
+    if (!loan || loan->is_touched_told)
+        return;
+    loan->is_touched_told = true;
+    lend_touched(lender->job, lender->remotes, node, &tag, lent_bytes(loan->lent));
 }
 
 /* The first that waits. */

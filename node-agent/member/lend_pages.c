@@ -87,6 +87,11 @@ static void on_pushed(void *context, int error)
     free(push);
 }
 
+uint64_t lent_bytes(const struct lent *lent)
+{
+    return packed_bytes(&lent->packed);
+}
+
 int lent_send(struct lent *lent, uint32_t node, const struct fetch_note *tag)
 {
     uint64_t all = packed_bytes(&lent->packed);

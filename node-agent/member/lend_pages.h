@@ -18,6 +18,9 @@ struct lent *lent_create(struct remotes *remotes, int fd, struct belay_error *er
 /* What is on its way still arrives. Accepts NULL. */
 void lent_destroy(struct lent *lent);
 
+/* Of its pages. */
+uint64_t lent_bytes(const struct lent *lent);
+
 /* Send what the tag names, in the way of packed.h. Returns 0 or an errno: EINVAL, there is nothing like that.
  */
 int lent_send(struct lent *lent, uint32_t node, const struct fetch_note *tag);

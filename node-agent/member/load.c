@@ -58,7 +58,8 @@ struct load {
     uint32_t asks_seen;
     struct watch *watch;
     struct timer *look, *end;
-    uint64_t begun_ns, ready_ns, ready_bytes, faults, asks, looked_bytes;
+    uint64_t begun_ns, ready_ns, ready_bytes, faults, asks, looked_bytes, touched_units;
+    bool has_touched; /* somebody tells what is expected to be touched, or has told it */
     uint32_t silent_looks;
     struct belay_error err;
 };
@@ -71,6 +72,7 @@ static void check_chunk(void *context, uint32_t part);
 static void after_check(void *context, bool is_cancelled);
 static void forget(struct chunk *chunk);
 static void attach(struct load *load);
+static void map_what_is_here(struct load *load);
 static void stop_watching(struct load *load);
 static void on_fault(uv_poll_t *handle, int status, int events);
 static void take_fault(struct load *load, uint64_t address);
@@ -79,7 +81,6 @@ static void end_if_all(struct load *load);
 static void let_go(struct load *load);
 static void on_look(void *context);
 static void on_end(void *context);
-static void unref(struct load *load);
 
 static const struct pool_ops check_ops = {.run = check_chunk, .done = after_check};
 
@@ -126,10 +127,21 @@ void load_destroy(struct load *load)
         if (!chunk->bytes) /* nothing of it will come */
             forget(chunk);
     }
-    unref(load);
+    load_unref(load);
 }
 
-static void unref(struct load *load)
+void load_go_on(struct load *load)
+{
+    ask_more(load);
+}
+
+struct load *load_ref(struct load *load)
+{
+    load->references++;
+    return load;
+}
+
+void load_unref(struct load *load)
 {
     if (--load->references > 0)
         return;
@@ -170,6 +182,8 @@ struct load_figures load_figures(const struct load *load)
                                    .here_bytes = bytes - holes_left(load->holes),
                                    .faults = load->faults,
                                    .asks = load->asks,
+                                   .touched_bytes = load->touched_units * HOLES_UNIT_BYTES,
+                                   .touched_here_bytes = holes_preferred_here(load->holes) * HOLES_UNIT_BYTES,
                                    .elapsed_ms = (double)(monotonic_ns() - load->begun_ns) / 1e6,
                                    .first_bytes = load->ready_bytes};
     figures.first_ms = load->ready_ns ? (double)(load->ready_ns - load->begun_ns) / 1e6 : 0;
@@ -177,6 +191,20 @@ struct load_figures load_figures(const struct load *load)
 }
 
 /* ---- what is asked for ---- */
+
+bool load_begin_touched(struct load *load)
+{
+    bool is_first = !load->has_touched && !load->is_over;
+    load->has_touched = true;
+    return is_first;
+}
+
+void load_prefer(struct load *load, uint64_t start, uint64_t end)
+{
+    uint64_t offset = packed_from(&load->packed, start), last = packed_from(&load->packed, end);
+    if (start < end && offset < last)
+        load->touched_units += holes_prefer(load->holes, offset, last);
+}
 
 static void ask_more(struct load *load)
 {
@@ -189,7 +217,9 @@ static bool ask_one(struct load *load)
     struct holes_range range;
     uint32_t others_max = load->urgent_count > 0 ? 1 : OTHERS_MAX;
     bool only_urgent = load->other_count >= others_max ||
-                       fault_hit("agent.load.others", (int)load->config.rank, load->faults);
+                       fault_hit("agent.load.others", (int)load->config.rank, load->faults) ||
+                       (!holes_has_preferred(load->holes) &&
+                        fault_hit("agent.load.rest", (int)load->config.rank, load->faults));
     if (load->urgent_count >= URGENT_MAX || !holes_next(load->holes, only_urgent, load->units, &range))
         return false;
     struct chunk *chunk = calloc(1, sizeof *chunk);
@@ -340,7 +370,7 @@ static void after_check(void *context, bool is_cancelled)
     forget(chunk);
     ask_more(load);
     end_if_all(load);
-    unref(load);
+    load_unref(load);
 }
 
 static void forget(struct chunk *chunk)
@@ -353,7 +383,7 @@ static void forget(struct chunk *chunk)
     *(chunk->range.is_urgent ? &load->urgent_count : &load->other_count) -= 1;
     free(chunk->bytes);
     free(chunk);
-    unref(load);
+    load_unref(load);
 }
 
 /* Let the rank see what is in the memfd, and go on if it waits for that. What has been mapped is left alone.
@@ -424,6 +454,57 @@ static void attach(struct load *load)
     __atomic_store_n(&load->uffd, uffd, __ATOMIC_RELEASE);
     if (uv_poll_start(&load->watch->poll, UV_READABLE, on_fault) < 0)
         load_fail(load, "the rank's accesses to it cannot be caught");
+    map_what_is_here(load);
+}
+
+/* Ranges that had come before the rank could be caught. */
+struct early {
+    struct load *load;
+    uint64_t count;
+    struct holes_range ranges[];
+};
+
+static uint64_t list_here(const struct load *load, struct early *early)
+{
+    struct holes_range range;
+    uint64_t count = 0;
+    for (uint64_t at = 0; holes_next_here(load->holes, at, &range); at = range.offset + range.bytes) {
+        if (early)
+            early->ranges[count] = range;
+        count++;
+    }
+    return count;
+}
+
+/* In a pool thread. */
+static void map_early(void *context, uint32_t part)
+{
+    const struct early *early = context;
+    (void)part;
+    for (uint64_t i = 0; i < early->count; i++)
+        map_range(early->load, early->ranges[i].offset, early->ranges[i].offset + early->ranges[i].bytes);
+}
+
+static void after_map(void *context, bool is_cancelled)
+{
+    struct early *early = context;
+    (void)is_cancelled;
+    load_unref(early->load);
+    free(early);
+}
+
+/* So that the rank need not ask for each page of it. It can: what fails here costs time. */
+static void map_what_is_here(struct load *load)
+{
+    static const struct pool_ops map_ops = {.run = map_early, .done = after_map};
+    uint64_t count = list_here(load, NULL);
+    struct early *early = count > 0 ? calloc(1, sizeof *early + count * sizeof early->ranges[0]) : NULL;
+    if (!early)
+        return;
+    early->load = load_ref(load);
+    early->count = list_here(load, early);
+    if (!pool_start(load->config.loop, 1, &map_ops, early))
+        after_map(early, true);
 }
 
 static void on_closed(uv_handle_t *handle)

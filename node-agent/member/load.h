@@ -51,6 +51,17 @@ int load_offered(struct load *load, uint64_t offset, uint64_t bytes, uint64_t mo
 /* It will not: the load ends, for this reason. */
 void load_fail(struct load *load, const char *why);
 
+/* Pages at these addresses are expected to be touched soon: they are asked for first. Other addresses are
+ * left alone. */
+void load_prefer(struct load *load, uint64_t start, uint64_t end);
+/* More may be asked for than before. */
+void load_go_on(struct load *load);
+/* Lives at least until it is given up by load_unref(), which may be after load_destroy(). */
+struct load *load_ref(struct load *load);
+void load_unref(struct load *load);
+/* Once only: whether nobody has begun to tell what is expected to be touched. */
+bool load_begin_touched(struct load *load);
+
 int load_fd(const struct load *load); /* borrowed */
 uint32_t load_rank(const struct load *load);
 uint32_t load_node(const struct load *load);
@@ -58,12 +69,14 @@ uint32_t load_node(const struct load *load);
 struct rank *load_process(const struct load *load);
 
 struct load_figures {
-    uint64_t bytes, here_bytes; /* of its pages */
-    uint64_t faults;            /* pages that the rank has waited for */
-    uint64_t asks;              /* ranges that have been asked for */
-    double elapsed_ms;          /* since the load began */
-    double first_ms;            /* until the rank was ready, 0: it is not yet ... */
-    uint64_t first_bytes;       /* ... and what was here by then */
+    uint64_t bytes, here_bytes;  /* of its pages */
+    uint64_t faults;             /* pages that the rank has waited for */
+    uint64_t asks;               /* ranges that have been asked for */
+    uint64_t touched_bytes;      /* of its units those that are expected to be touched soon ... */
+    uint64_t touched_here_bytes; /* ... and have come */
+    double elapsed_ms;           /* since the load began */
+    double first_ms;             /* until the rank was ready, 0: it is not yet ... */
+    uint64_t first_bytes;        /* ... and what was here by then */
 };
 struct load_figures load_figures(const struct load *load);
 

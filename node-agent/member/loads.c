@@ -11,6 +11,8 @@
 #include "common/image/image.h"
 #include "common/util/log.h"
 #include "common/util/uffd.h"
+#include "node-agent/member/lend_touched.h"
+#include "node-agent/member/load_touched.h"
 
 /* One image. */
 struct item {
@@ -28,6 +30,8 @@ struct loads {
 };
 
 static int ask(void *context, const struct load *load, uint64_t offset, uint64_t bytes);
+static struct fetch_note note_of(const struct loads *loads, enum fetch_note_kind kind,
+                                 const struct load *load);
 static void on_done(void *context, struct load *load, const struct belay_error *err);
 static int keep(const struct loads *loads, const struct item *item, struct belay_error *err);
 static void drop(struct loads *loads, const struct load *load);
@@ -102,6 +106,9 @@ int loads_add(struct loads *loads, uint32_t rank, uint32_t node, int fd, const s
     item->root = *root;
     item->next = loads->items;
     loads->items = item;
+    const struct fetch_note word = note_of(loads, FETCH_NOTE_WANT_TOUCHED, item->load);
+    if (touched_window_ms(loads->job) > 0)
+        remotes_say(loads->remotes, REMOTES_IMAGES, node, &word, sizeof word); /* or it hears of the end */
     return 0;
 }
 
@@ -153,6 +160,8 @@ int loads_offered(const struct loads *loads, uint32_t node, const struct fetch_n
                   struct transfer_intake *intake)
 {
     struct load *load = find_of(loads, node, note);
+    if (load && note->kind == FETCH_NOTE_TOUCHED)
+        return load_touched_offered(load, bytes, intake);
     return load ? load_offered(load, note->offset, note->bytes, bytes, intake) : EPERM;
 }
 
@@ -209,9 +218,9 @@ static void on_done(void *context, struct load *load, const struct belay_error *
                 sizeof word); /* or it hears of the end */
     log_info("job \"%s\": the image of rank %" PRIu32 " of line %" PRIu64 " has come in %.1f ms, %" PRIu64
              " bytes in %" PRIu64 " ranges; the rank was there after %.1f ms with %" PRIu64
-             " bytes and has waited for %" PRIu64 " pages",
+             " bytes and has waited for %" PRIu64 " pages; %" PRIu64 " bytes were expected to be touched",
              job->name, rank, loads->start->line, figures.elapsed_ms, figures.bytes, figures.asks,
-             figures.first_ms, figures.first_bytes, figures.faults);
+             figures.first_ms, figures.first_bytes, figures.faults, figures.touched_bytes);
     drop(loads, load);
     if (loads->whole)
         loads->whole(job, rank);

@@ -39,7 +39,7 @@ int loads_add(struct loads *loads, uint32_t rank, uint32_t node, int fd, const s
 struct load *loads_find(const struct loads *loads, uint32_t rank);
 uint32_t loads_count(const struct loads *loads);
 
-/* What the members say: FETCH_NOTE_PAGES (0, or an errno), FETCH_NOTE_REFUSED, a lost link. */
+/* What the members say: FETCH_NOTE_PAGES and TOUCHED (0, or an errno), FETCH_NOTE_REFUSED, a lost link. */
 int loads_offered(const struct loads *loads, uint32_t node, const struct fetch_note *note, uint64_t bytes,
                   struct transfer_intake *intake);
 void loads_refused(const struct loads *loads, uint32_t node, const struct fetch_note *note);

@@ -80,6 +80,8 @@ static void say_word(void *context, enum coord_event_type word, uint64_t line)
         member->times.sent = mirror_sent(member->mirror, line);
     if (member->parity)
         parity_add_sent(member->parity, line, &member->times.sent);
+    if (word == COORD_EVENT_PROTECTED && member->times.sent.send_ns > 0)
+        member->job->send_rate = (double)member->times.sent.bytes * 1e9 / (double)member->times.sent.send_ns;
     const struct peer_measures measures = times_tell(&member->times, member->ranks, member->count);
     if (word == COORD_EVENT_PROTECTED && fault_hit("agent.protected", -1, line))
         say_aborted(member, "the fault point agent.protected was set to fail");

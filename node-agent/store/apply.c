@@ -13,6 +13,7 @@
 #include "common/image/image.h"
 #include "common/image/lines.h"
 #include "common/image/sums.h"
+#include "node-agent/store/touched.h"
 
 #define BLOCK_BYTES (1ull << 20)
 #define LINES_BLOCK_BYTES (32 * IMAGE_PAGE_BYTES) /* that a processor has in its cache */
@@ -58,6 +59,8 @@ int apply_delta(struct apply *apply, struct belay_error *err)
     if (apply->is_tables)
         apply->bytes = image_tables_bytes(&view);
     apply->made = copy;
+    if (apply->written) /* without memory nothing is known of it, which costs time at most */
+        touched_round(view.runs, view.header->run_count, apply->written);
     image_unload(&view);
     fault_hit("agent.apply.done", apply->rank, apply->line);
     return 0;

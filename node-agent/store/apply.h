@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/image/runs.h"
 #include "common/util/error.h"
 
 struct apply {
@@ -16,6 +17,7 @@ struct apply {
     bool is_tables;   /* both are without pages: their sums alone are applied */
     int rank;
     uint64_t base_line, line; /* the image's, and that of the delta */
+    struct run_set *written;  /* out, if not NULL: the units that the delta has pages in (touched.h) */
     int made;                 /* out: a copy made now, owned by the caller; -1: none was */
     uint64_t bytes;           /* out: memory that the new image takes */
 };

@@ -11,12 +11,14 @@
 #include <stdint.h>
 
 #include "common/image/format.h"
+#include "common/image/runs.h"
 #include "common/util/digest.h"
 #include "common/util/error.h"
 #include "common/wire/job_name.h"
 #include "node-agent/store/commits.h"
 #include "node-agent/store/keeper.h"
 #include "node-agent/store/pin_reason.h"
+#include "node-agent/store/touched.h"
 
 /* An image or delta of one rank. */
 struct held {
@@ -35,6 +37,12 @@ struct held {
     struct digest root;         /* of the image that it is or makes; none: not known */
 };
 
+/* What is known of the writes to a rank's image. */
+struct held_touched {
+    struct touched *touched; /* NULL: nothing */
+    struct run_set written;  /* of the delta that is being applied */
+};
+
 /* The parts of one line. */
 struct held_set {
     uint64_t line;  /* 0: no line */
@@ -49,10 +57,12 @@ struct store {
     struct keeper *keeper;
     char job[JOB_NAME_BYTES];
     struct commits *commits;
-    uint64_t parts_made;     /* how many numbers have been given */
-    struct held_set images;  /* committed */
-    struct held_set deltas;  /* committed and not applied yet */
-    struct held_set staging; /* of the line in progress, or of a protected one that was not committed */
+    uint64_t parts_made;          /* how many numbers have been given */
+    struct held_set images;       /* committed */
+    struct held_set deltas;       /* committed and not applied yet */
+    struct held_set staging;      /* of the line in progress, or of a protected one that was not committed */
+    struct held_touched *touched; /* of each rank; NULL: of none (yet) */
+    uint32_t touched_count;
 };
 
 /* A store without a commit record. NULL with err. */

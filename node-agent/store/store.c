@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/fault/fault.h"
@@ -11,6 +12,7 @@
 #include "node-agent/store/held.h"
 #include "node-agent/store/room.h"
 
+static void drop_touched(struct store *store);
 static void take_staging(struct store *store, struct held_set images, struct held_set deltas);
 
 struct store *store_create(struct keeper *keeper, const char *job, struct belay_error *err)
@@ -36,6 +38,7 @@ void store_destroy(struct store *store, bool drop)
     set_drop(store, &store->staging, drop);
     set_drop(store, &store->deltas, drop);
     set_drop(store, &store->images, drop);
+    drop_touched(store);
     commits_destroy(store->commits, drop);
     free(store);
     errno = code;
@@ -248,6 +251,44 @@ bool store_has_deltas(const struct store *store)
     return false;
 }
 
+static uint64_t now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void drop_touched(struct store *store)
+{
+    for (uint32_t i = 0; i < store->touched_count; i++) {
+        touched_destroy(store->touched[i].touched);
+        runs_release(&store->touched[i].written);
+    }
+    free(store->touched);
+}
+
+/* Of the images of ranks, all of which are made room for at once: threads write to it. NULL: nothing is to be
+ * known, or there is no memory to know it. */
+static struct held_touched *touched_of(struct store *store, uint32_t rank)
+{
+    uint32_t ranks = store->images.ranks;
+    if (rank >= ranks)
+        return NULL;
+    if (!store->touched && (store->touched = calloc(ranks, sizeof *store->touched)))
+        store->touched_count = ranks;
+    if (rank >= store->touched_count)
+        return NULL;
+    struct held_touched *touched = &store->touched[rank];
+    if (!touched->touched)
+        touched->touched = touched_create();
+    return touched->touched ? touched : NULL;
+}
+
+const struct touched *store_touched(const struct store *store, uint32_t rank)
+{
+    return rank < store->touched_count ? store->touched[rank].touched : NULL;
+}
+
 bool store_apply_begin(struct store *store, uint32_t rank, struct apply *apply)
 {
     if (rank >= store->deltas.parts || store->deltas.items[rank].fd < 0)
@@ -255,6 +296,7 @@ bool store_apply_begin(struct store *store, uint32_t rank, struct apply *apply)
     struct held *image = &store->images.items[rank];
     bool is_pinned = held_pins(image) > 0;
     image->is_changing = !is_pinned;
+    struct held_touched *touched = touched_of(store, rank);
     *apply = (struct apply){.image = image->fd,
                             .delta = store->deltas.items[rank].fd,
                             .is_pinned = is_pinned,
@@ -263,6 +305,7 @@ bool store_apply_begin(struct store *store, uint32_t rank, struct apply *apply)
                             .rank = (int)rank,
                             .base_line = image->kept_line,
                             .line = store->images.line,
+                            .written = touched ? &touched->written : NULL,
                             .made = -1};
     return true;
 }
@@ -293,6 +336,8 @@ int store_apply_end(struct store *store, const struct apply *apply, struct belay
         former.copy = -1;
     held_drop(store, &former, rank, true);
     *image = made;
+    if (apply->written)
+        touched_note(store->touched[rank].touched, apply->written, now_ms());
     held_drop(store, &store->deltas.items[rank], rank, true);
     return 0;
 }

@@ -170,6 +170,9 @@ bool store_apply_begin(struct store *store, uint32_t rank, struct apply *apply);
 int store_apply_end(struct store *store, const struct apply *apply, struct belay_error *err);
 /* Apply all remaining deltas now; blocks. Returns 0 or -1 with err. */
 int store_apply_rest(struct store *store, struct belay_error *err);
+/* What this rank has written lately, as the deltas tell that were applied here (touched.h); NULL: it is not
+ * known. */
+const struct touched *store_touched(const struct store *store, uint32_t rank);
 
 /* Record the line as aborted. Its staging is dropped, unless the line is protected. */
 void store_abort(struct store *store, struct commit_entry *entry, bool is_protected);

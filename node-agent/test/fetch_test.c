@@ -702,6 +702,32 @@ static void a_rank_of_a_group_that_shares_is_not_loaded(void **state)
     assert_int_equal(store_image_pins(sides[0].job.store, 1), 0);
 }
 
+/* Which parts were written lately: whatever is told, or nothing, the image is the same. */
+static void any_touched_set_will_do(void **state)
+{
+    static const char *const faults[] = {"", "agent.load.touched=error"};
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        if (i > 0)
+            setenv("BELAY_FAULT", faults[i - 1], 1);
+        sides[1].settings.has_touched_window_ms = i == 0; /* nothing is asked */
+        const struct load *load = begin_load();
+        assert_non_null(load);
+        int fd = dup(load_fd(load));
+        deliver_load(NULL);
+        assert_int_equal(whole_told, 1);
+        for (uint64_t page = 0; page < 4; page++)
+            assert_int_equal(parts_byte(fd, page), LINE);
+        close(fd);
+        while (in_transit)
+            deliver_one(NULL);
+        fetch_destroy(sides[1].fetch);
+        store_destroy(sides[1].job.store, true);
+        open_side(1);
+    }
+    unsetenv("BELAY_FAULT");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -725,6 +751,7 @@ int main(void)
         TEST(a_lost_link_ends_a_load),
         TEST(what_is_shared_is_not_loaded),
         TEST(a_rank_of_a_group_that_shares_is_not_loaded),
+        TEST(any_touched_set_will_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

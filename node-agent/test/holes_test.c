@@ -166,12 +166,63 @@ static void bytes_have_their_places(void **state)
     packed_release(&packed);
 }
 
+/* Before the rest, but after what somebody waits for; from behind that on, around the end. */
+static void what_is_preferred_comes_early(void **state)
+{
+    struct holes *holes = holes_create(10 * UNIT);
+    (void)state;
+    assert_next(holes, false, 1, 0, 1, false);
+    assert_int_equal(holes_prefer(holes, 0, UNIT), 1); /* it is asked for already */
+    assert_int_equal(holes_prefer(holes, 3 * UNIT + 1, 5 * UNIT), 2);
+    assert_int_equal(holes_prefer(holes, 4 * UNIT, 6 * UNIT), 1);
+    assert_int_equal(holes_prefer(holes, 8 * UNIT, UINT64_MAX), 2);
+    assert_int_equal(holes_prefer(holes, 20 * UNIT, 30 * UNIT), 0); /* there is nothing like that */
+    assert_int_equal(holes_prefer(holes, 5 * UNIT, 5 * UNIT), 0);
+    holes_fault(holes, 6 * UNIT);
+    holes_fault(holes, 4 * UNIT);
+    assert_next(holes, false, 4, 6, 1, true);
+    assert_next(holes, false, 4, 4, 1, true);
+    assert_next(holes, false, 4, 5, 1, false);
+    assert_next(holes, false, 4, 8, 2, false);
+    assert_next(holes, false, 4, 3, 1, false);
+    assert_next(holes, false, 4, 7, 1, false); /* the rest */
+    assert_next(holes, false, 4, 1, 2, false);
+    assert_nothing(holes, false);
+    holes_destroy(holes);
+}
+
+/* To its last byte, which is not a unit's last. */
+static void what_is_here_is_listed(void **state)
+{
+    struct holes *holes = holes_create(10 * UNIT - 4096);
+    struct holes_range range;
+    (void)state;
+    assert_false(holes_next_here(holes, 0, &range));
+    const struct holes_range came[] = {{1 * UNIT, 2 * UNIT, false}, {7 * UNIT, 3 * UNIT - 4096, false}};
+    for (int i = 0; i < 10; i++)
+        holes_fault(holes, (uint64_t)i * UNIT);
+    while (holes_next(holes, true, 1, &range))
+        ;
+    for (int i = 0; i < 2; i++)
+        holes_came(holes, &came[i]);
+    uint64_t at = 0;
+    for (int i = 0; i < 2; i++, at = range.offset + range.bytes) {
+        assert_true(holes_next_here(holes, at, &range));
+        assert_int_equal(range.offset, came[i].offset);
+        assert_int_equal(range.bytes, came[i].bytes);
+    }
+    assert_false(holes_next_here(holes, at, &range));
+    assert_int_equal(holes_left(holes), 5 * UNIT);
+    holes_destroy(holes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_is_asked_for_once), cmocka_unit_test(faults_come_first),
-        cmocka_unit_test(what_is_here_is_told),  cmocka_unit_test(an_empty_image_has_no_holes),
-        cmocka_unit_test(each_unit_comes_once),  cmocka_unit_test(bytes_have_their_places),
+        cmocka_unit_test(all_is_asked_for_once),  cmocka_unit_test(what_is_preferred_comes_early),
+        cmocka_unit_test(what_is_here_is_listed), cmocka_unit_test(faults_come_first),
+        cmocka_unit_test(what_is_here_is_told),   cmocka_unit_test(an_empty_image_has_no_holes),
+        cmocka_unit_test(each_unit_comes_once),   cmocka_unit_test(bytes_have_their_places),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

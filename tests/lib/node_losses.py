@@ -94,7 +94,7 @@ LEFT_OUT = {
     "agent.reopen": "of an agent in the place of a lost one: test_nodes.py",
     "agent.epoch.recorded": "without belay run, on hosts: test_hosts_preload.py",
     **{f"agent.load.{step}": "of images whose ranks run before they have come: test_demand.py"
-       for step in ("ask", "others", "send", "fill", "taken", "write", "attach", "fault", "whole")},
+       for step in ("ask", "others", "rest", "send", "fill", "touched", "taken", "write", "attach", "fault", "whole")},
     "rank.load.mapped": "the same",
     "agent.verify": "in `belay verify` alone, for which neither a line nor a restart waits",
     "fabric.loss": "the same step as fabric.frame",

@@ -7,7 +7,7 @@
  * process_vm_readv, mlock and MADV_POPULATE_WRITE do. fork: a child checks all pages. maps: parts are given
  * back, moved, unmapped and mapped again. sizes: mappings grow and shrink, and are protected and opened
  * again. huge: the memory is advised to have huge pages, and collapsed into them. Each mode does what `touch`
- * does, too.
+ * does, too, but for again: each step writes the same twentieth of the memory, a page of each 64 KiB of it.
  */
 #define _GNU_SOURCE /* mremap */
 #include <errno.h>
@@ -82,6 +82,15 @@ static void touch(struct mem_load *load)
         check_page(load, page_at(load, number), number);
         if (i % 4 == 0)
             write_page(load, number);
+    }
+}
+
+/* The same units of 16 pages in each step, far from one another. */
+static void reuse(struct mem_load *load)
+{
+    for (size_t unit = 0; unit < load->pages / 16; unit += 20) {
+        check_page(load, page_at(load, unit * 16 + 8), unit * 16 + 8);
+        write_page(load, unit * 16 + 8);
     }
 }
 
@@ -335,7 +344,10 @@ int main(int argc, char **argv)
     begin_memory(&load);
     for (load.step = 1; load.step <= load.program.steps; load.step++) {
         uint64_t sum = (uint64_t)load.step;
-        touch(&load);
+        if (!strcmp(load.program.mode, "again"))
+            reuse(&load);
+        else
+            touch(&load);
         act(&load);
         MPI_Allreduce(MPI_IN_PLACE, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
         digest_add_number(&load.program.digest, sum);
