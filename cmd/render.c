@@ -305,6 +305,24 @@ static void print_nodes(FILE *stream, const Belay__Wire__JobStatus *status)
     }
 }
 
+/* Of ranks that run while their images come. */
+static void print_loading(FILE *stream, const Belay__Wire__NodeStatus *node)
+{
+    for (size_t i = 0; i < node->n_ranks; i++) {
+        const Belay__Wire__LoadStatus *loading = node->ranks[i]->loading;
+        if (!loading)
+            continue;
+        fprintf(stream,
+                "  loading   rank %" PRIu32 ": %.1f of %.1f MiB are here, it has waited for %" PRIu64
+                " pages; %.1f MiB/s",
+                node->ranks[i]->rank, mib(loading->here_bytes), mib(loading->bytes), loading->faults,
+                loading->rate / MIB);
+        if (loading->to_go_ms > 0)
+            fprintf(stream, ", %.1f s to go", loading->to_go_ms / 1e3);
+        fputc('\n', stream);
+    }
+}
+
 static void print_history(FILE *stream, const Belay__Wire__JobStatus *status)
 {
     if (status->n_history > 0)
@@ -338,6 +356,8 @@ void render_job_text(FILE *stream, const Belay__Wire__JobStatus *status)
 {
     print_summary(stream, status);
     print_nodes(stream, status);
+    for (size_t i = 0; i < status->n_nodes; i++)
+        print_loading(stream, status->nodes[i]);
     print_history(stream, status);
     print_lines(stream, status);
 }

@@ -31,6 +31,10 @@ static int fill_job(void **state)
     rank.loading = &load;
     load.bytes = 8192;
     load.here_bytes = 4096;
+    load.faults = 23;
+    load.rate = 1 << 20;
+    load.to_go_ms = 1500;
+    load.touched_bytes = 65536;
     node.node = "n1";
     node.agent_pid = 99;
     node.ranks = ranks;
@@ -89,7 +93,7 @@ static void test_job_json(void **state)
     assert_int_equal(json_integer_value(json_object_get(first_rank, "pid")), 4711);
     const json_t *loading = json_object_get(first_rank, "loading");
     EXPECT_KEYS(loading, "bytes", "here_bytes", "faults", "bytes_per_s", "to_go_ms", "first_ms",
-                "first_bytes");
+                "first_bytes", "touched_bytes", "touched_here_bytes");
     assert_int_equal(json_integer_value(json_object_get(loading, "here_bytes")), 4096);
     const json_t *first_epoch = json_array_get(json_object_get(value, "history"), 0);
     EXPECT_KEYS(first_epoch, "epoch", "restored_line", "reason", "restore_ms", "detect_ms", "fetch_ms",
@@ -176,6 +180,9 @@ static void test_text(void **state)
     fclose(stream);
     assert_non_null(strstr(text, "heat: running"));
     assert_non_null(strstr(text, "2:4711"));
+    assert_non_null(
+        strstr(text, "  loading   rank 2: 0.0 of 0.0 MiB are here, it has waited for 23 pages; 1.0 MiB/s, "
+                     "1.5 s to go\n"));
     assert_non_null(strstr(text, "rank 2 was killed by signal 9"));
     assert_non_null(strstr(text, "line 7 committed: image 5242880.0 MiB"));
     free(text);
