@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from belaytest import assert_recovered, assert_same_result
-from nodes import agent_of, homes, kill_node, on_nodes, run_with_agent, service_of
+from nodes import agent_of, homes, is_held_twice, kill_node, on_nodes, run_with_agent, service_of
 from programs import PYTHON, TESTS, Program, needs_modules
 from test_fetch import AFTER, assert_goes_on, lose_first_node
 from test_life import NOBODY, can_execute
@@ -284,6 +284,29 @@ def test_a_loss_before_anybody_serves_the_rank(sandbox, programs, what):
         job.wait_status(lambda status: (loading(status) or {}).get("faults", 0) > 0, 60, "a rank that has waited")
         job.process.send_signal(signal.SIGTERM)
         job.wait()
+
+
+@pytest.mark.campaign
+def test_a_line_is_asked_for_while_an_image_comes(sandbox, programs):
+    """It is taken when the image is there, and is one as any other: a second loss goes on from it."""
+    job = run_with_agent(sandbox, LOADER, LATE, program(programs, seconds=6), options=DEMAND, interval=None)
+    job.wait_step(2)
+    assert sandbox.belay("checkpoint", "job").returncode == 0
+    kill_node(sandbox, job, 0)
+    status = job.wait_status(lambda status: status["epoch"] == 2 and loading(status), 60, "a rank whose image comes")
+    assert status["newest_line"] == 1
+    assert sandbox.belay("checkpoint", "job").returncode == 0
+    assert COME.search(log_of(sandbox, LOADER))
+    status = job.status()
+    assert status["newest_line"] == 2 and is_held_twice(status)
+    kill_node(sandbox, job, LENDER)
+    status = job.wait_epoch(3)
+    assert homes(status) == [LOADER] * 4
+    assert status["history"][-1]["restored_line"] == 2
+    job.finish()
+    assert_same_result(job)
+    assert job.status()["restarts_from_start"] == 0
+    sandbox.assert_clean()
 
 
 @pytest.mark.campaign
