@@ -76,19 +76,33 @@ int uffd_protect(int uffd, uint64_t start, uint64_t end, bool is_protected)
     return ioctl(uffd, UFFDIO_WRITEPROTECT, &range);
 }
 
+/* Returns where the range ends of which nothing is left to do. */
+static uint64_t map_some(int uffd, uint64_t start, uint64_t end)
+{
+    struct uffdio_continue range = {.range = {start, end - start}};
+    if (ioctl(uffd, UFFDIO_CONTINUE, &range) == 0)
+        return end;
+    if (range.mapped > 0)
+        return start + (uint64_t)range.mapped;
+    if (errno == EAGAIN)
+        return start;
+    if (errno == ESRCH) /* the process is gone */
+        return end;
+    if (errno == ENOENT &&
+        end - start > PAGE_BYTES) /* not one mapping: one that was ours may be split by now */
+        return map_some(uffd, start, start + (end - start) / 2 / PAGE_BYTES * PAGE_BYTES);
+    uffd_wake(uffd, start, start + PAGE_BYTES); /* mapped already, or there is no such mapping any more */
+    return start + PAGE_BYTES;
+}
+
+/* After what was too much at once, twice as much is tried as what was not. */
 void uffd_map(int uffd, uint64_t start, uint64_t end)
 {
+    uint64_t most = end - start;
     while (start < end) {
-        struct uffdio_continue range = {.range = {start, end - start}};
-        int rc = ioctl(uffd, UFFDIO_CONTINUE, &range);
-        if (rc == 0)
-            return;
-        if (range.mapped > 0) {
-            start += (uint64_t)range.mapped;
-        } else if (errno != EAGAIN) { /* that page is mapped already, or has no such mapping any more */
-            uffd_wake(uffd, start, start + PAGE_BYTES);
-            start += PAGE_BYTES;
-        }
+        uint64_t last = end - start < most ? end : start + most, next = map_some(uffd, start, last);
+        most = 2 * (next > start ? next - start : PAGE_BYTES);
+        start = next;
     }
 }
 

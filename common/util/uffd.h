@@ -53,7 +53,8 @@ int uffd_protect(int uffd, uint64_t start, uint64_t end, bool is_protected);
 
 /*
  * UFFD_MODE_DEMAND: map the pages of a range that are in the memfd, and wake the threads that wait for them.
- * Pages that are mapped already, that are not in the memfd, or whose mapping is gone, are left as they are.
+ * The range may be of several mappings. Pages that are mapped already, that are not in the memfd, or whose
+ * mapping is gone, are left as they are.
  */
 void uffd_map(int uffd, uint64_t start, uint64_t end);
 
