@@ -36,7 +36,8 @@ struct fetch_note {
     uint64_t offset, bytes; /* WANT_PAGES, PAGES; else 0 */
 };
 
-/* Units of an image, by address (store/touched.h). The first one of a set has 0 bytes: no set is empty. */
+/* Units of an image, by address, which ascend (store/touched.h). The first one of a set has 0 bytes: no set
+ * is empty. */
 struct fetch_touched {
     uint64_t address, bytes;
 };

@@ -25,14 +25,18 @@ static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t
     return 0;
 }
 
-/* Without it, or with a part of it, the image comes as well. */
+/* Without it, or with a part of it, the image comes as well. Ranges ascend: no unit is looked at more often
+ * than twice, whatever comes. */
 static void on_taken(void *context, int error)
 {
     struct set *set = context;
-    uint64_t count = error ? 0 : set->got / sizeof set->parts[0];
+    uint64_t count = error ? 0 : set->got / sizeof set->parts[0], last = 0;
     for (uint64_t i = 0; i < count; i++) {
         uint64_t start = set->parts[i].address, bytes = set->parts[i].bytes;
-        load_prefer(set->load, start, bytes <= UINT64_MAX - start ? start + bytes : UINT64_MAX);
+        if (start < last)
+            continue;
+        last = bytes <= UINT64_MAX - start ? start + bytes : UINT64_MAX;
+        load_prefer(set->load, start, last);
     }
     load_go_on(set->load);
     load_unref(set->load);
