@@ -71,7 +71,7 @@ def test_a_rank_runs_while_its_image_comes(sandbox, programs, mode):
 ])
 def test_other_programs_run_while_their_images_come(sandbox, programs, name, arguments):
     """Unusual, locked and sealed memory, locks and signals of threads: as after an eager restart."""
-    job = run_with_agent(sandbox, LOADER, LATER, programs.test_program(name, *arguments, "--steps", 200, "--seconds", 4),
+    job = run_with_agent(sandbox, LOADER, LATER, programs.test_program(name, *arguments, "--steps", 60, "--seconds", 4),
                          options=DEMAND)
     lose_first_node(sandbox, job)
     status = job.wait_epoch(2)
