@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+import traces
 from belaytest import assert_recovered, assert_same_result
 from nodes import agent_of, homes, is_held_twice, kill_node, on_nodes, run_with_agent, service_of
 from programs import PYTHON, TESTS, Program, needs_modules
@@ -215,21 +216,13 @@ def test_the_node_that_lends_is_lost(sandbox, programs):
     sandbox.assert_clean()
 
 
-def is_stopped(pid):
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:
-            return stat.read().rpartition(")")[2].split()[0] == "T"
-    except OSError:
-        return False
-
-
 def pid_of_moved(status):
     return next((row["pid"] for node in status["nodes"] for row in node["ranks"] if row["rank"] == MOVED), 0)
 
 
 def wait_mapped(job, epoch):
     """The moved rank has mapped its image and stands still, before the agent knows. Its process."""
-    status = job.wait_status(lambda status: status["epoch"] == epoch and is_stopped(pid_of_moved(status)), 60, "a stopped rank")
+    status = job.wait_status(lambda status: status["epoch"] == epoch and traces.is_stopped(pid_of_moved(status)), 60, "a stopped rank")
     return pid_of_moved(status)
 
 
@@ -270,7 +263,7 @@ def test_a_loss_before_anybody_serves_the_rank(sandbox, programs, what):
     stopped = wait_mapped(job, 2)
     os.kill({"rank": stopped, "agent": agent_of(job, LOADER), "lender": agent_of(job, LENDER)}[what], signal.SIGKILL)
     again = wait_mapped(job, 3)
-    assert again != stopped and not os.path.exists(f"/proc/{stopped}")
+    assert again != stopped and not traces.is_alive(stopped)
     os.kill(again, signal.SIGCONT)
     if what == "agent":  # the next one has no fault
         status = job.wait_epoch(3)
