@@ -66,6 +66,12 @@ json_t *render_line_json(const Belay__Wire__LineStatus *line)
     put_ms(object, "send_ms", line->send_ms);
     put_ms(object, "page_model_ms", line->page_model_ms);
     put_ms(object, "line_model_ms", line->line_model_ms);
+    put_number(object, "guarded_bytes", line->guarded_bytes);
+    put_number(object, "guard_faults", line->guard_faults);
+    put_ms(object, "longest_fault_ms", line->longest_fault_ms);
+    put_number(object, "pool_bytes", line->pool_bytes);
+    put_number(object, "pool_waits", line->pool_waits);
+    put_ms(object, "pool_wait_ms", line->pool_wait_ms);
     put_ms(object, "converge_ms", line->converge_ms);
     put_ms(object, "drain_ms", line->drain_ms);
     put_ms(object, "pause_ms", line->pause_ms);
@@ -251,6 +257,23 @@ static void print_argv(FILE *stream, const Belay__Wire__JobStatus *status)
     fputc('\n', stream);
 }
 
+/* What the newest line says of the pools of pages, if ranks have any. */
+static void print_pool(FILE *stream, const Belay__Wire__JobStatus *status)
+{
+    const Belay__Wire__LineStatus *line = NULL;
+    for (size_t i = 0; i < status->n_lines; i++)
+        if (status->lines[i]->pool_bytes > 0)
+            line = status->lines[i];
+    if (line && line->pool_waits > 0)
+        print_line(stream,
+                   "  pool      %.1f MiB for each rank, full in line %" PRIu64 ": %" PRIu64
+                   " writes waited for room, %.1f ms in all",
+                   mib(line->pool_bytes), line->line, line->pool_waits, line->pool_wait_ms);
+    else if (line)
+        print_line(stream, "  pool      %.1f MiB for each rank, no write waited for room in line %" PRIu64,
+                   mib(line->pool_bytes), line->line);
+}
+
 static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)
 {
     char interval[DURATION_TEXT_BYTES];
@@ -267,6 +290,7 @@ static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)
                                    : "on demand",
                status->interval_ms ? duration_format(status->interval_ms, interval) : "", status->newest_line,
                mib(status->held_bytes));
+    print_pool(stream, status);
     print_line(stream, "  restarts  %" PRIu32 " from a line, %" PRIu32 " from the start", status->restarts,
                status->restarts_from_start);
     if (status->files_left)

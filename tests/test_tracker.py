@@ -10,12 +10,12 @@ from belaytest import assert_recovered, assert_restored, assert_same_result, lin
 from waiting import wait_for
 
 TRACKERS = ["pagemap_scan", "soft_dirty", "bookkeeping", "full"]  # the best first
-POLICIES = ["sequential", "main_memory", "cow", "precopy", "auto"]
-PROTECTING = ["cow", "auto"]  # those that copy after the pause
+POLICIES = ["sequential", "main_memory", "cow", "cll", "precopy", "auto"]
+PROTECTING = ["cow", "cll", "auto"]  # those that copy after the pause
 # `full` never copies ahead.
 # In each check: the policies that differ from one another in when ranks go on.
 WAYS = [
-    pytest.param(tracker, policy, marks=pytest.mark.campaign if policy in ("main_memory", "auto") else ())
+    pytest.param(tracker, policy, marks=pytest.mark.campaign if policy in ("main_memory", "cll", "auto") else ())
     for tracker in TRACKERS
     for policy in POLICIES
     if (tracker, policy) not in [("full", "precopy"), ("full", "auto")]
@@ -79,7 +79,9 @@ def guarded_lines(sandbox):
                                                      log.read())}
 
 
-@pytest.mark.parametrize("policy", PROTECTING)
+@pytest.mark.parametrize("policy", [
+    pytest.param(policy, marks=pytest.mark.campaign if policy == "cll" else ()) for policy in PROTECTING
+])
 def test_memory_that_is_written_all_the_time(sandbox, programs, belay, policy):
     """It is copied while the program writes to it, moves it, gives it back and unmaps it."""
     sandbox.environment.update(BELAY_LOG="debug", BELAY_FAULT="agent.guarded%50=delay:100")  # calls are held
@@ -107,6 +109,74 @@ def test_agent_killed_while_pages_are_protected(sandbox, programs, belay):
     job.finish()
     assert_same_result(job)
     assert_restored(job, 1)
+
+
+def hot_program(programs, seconds=3):
+    return programs.test_program("mem_dirty", "--mode", "hot", "--value", 32, "--steps", 30 * seconds, "--seconds", seconds,
+                                 ranks=2)
+
+
+POOLED = ("--policy", "cll", "--pool", "1M")
+
+
+def test_a_pool_that_is_full(sandbox, programs, belay):
+    """Writers wait for room in it, and the status says so; lines commit, and hold what the program had written."""
+    sandbox.environment.update(BELAY_FAULT="agent.pool.put=delay:1")
+    if not offered(belay, "pagemap_scan"):
+        pytest.skip("pages cannot be protected here")
+    job = sandbox.run(hot_program(programs), interval="200ms", options=POOLED)
+    status = job.wait_status(lambda status: any(line["pool_waits"] for line in status["lines"]), 60, "a full pool")
+    line = next(line for line in status["lines"] if line["pool_waits"])
+    assert line["pool_bytes"] == 1 << 20 and line["pool_wait_ms"] > 0
+    assert line["guard_faults"] >= line["pool_waits"] and line["longest_fault_ms"] > 0
+    assert line["guarded_bytes"] > 16 << 20
+    assert " 1.0 MiB for each rank, " in belay("status", "job").stdout
+    committed = job.wait_committed(line["line"] + 1)
+    assert job.kill_and_recover()["history"][-1]["restored_line"] >= committed
+    job.finish()
+    assert_recovered(job)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("tracker", TRACKERS)
+def test_a_small_pool_with_each_tracker(sandbox, programs, belay, tracker):
+    if not offered(belay, tracker):
+        pytest.skip(f"{tracker} is not offered here")
+    job = sandbox.run(hot_program(programs), interval="200ms", options=[*POOLED, "--tracker", tracker])
+    line = job.wait_committed(4)
+    assert job.kill_and_recover()["history"][-1]["restored_line"] >= line
+    job.wait_committed(newest_line(job.status()) + 3)
+    job.finish()
+    assert_recovered(job)
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("point", ["agent.guarded", "agent.pool.full", "agent.pool.put"])
+def test_agent_killed_with_pages_in_a_pool(sandbox, programs, belay, point):
+    """Ranks that wait for room go on without the agent, and are restarted by the next one."""
+    sandbox.start_agent(BELAY_FAULT=f"{point}@1#3=kill")
+    if not offered(belay, "pagemap_scan"):
+        pytest.skip("pages cannot be protected here")
+    job = sandbox.run(hot_program(programs), interval="200ms", options=POOLED)
+    job.wait_epoch(2)
+    job.finish()
+    assert_same_result(job)
+    assert_restored(job, 1)
+
+
+@pytest.mark.campaign
+def test_a_pool_that_cannot_be_emptied(sandbox, programs, belay):
+    """The line aborts, writers go on, and later lines commit."""
+    sandbox.start_agent(BELAY_FAULT="agent.pool.put@0#3=error")
+    if not offered(belay, "pagemap_scan"):
+        pytest.skip("pages cannot be protected here")
+    job = sandbox.run(hot_program(programs), interval="200ms", options=POOLED)
+    line = job.wait_committed(5)
+    aborted = [line for line in job.status()["lines"] if line["state"] == "aborted"]
+    assert any(line["line"] == 3 and "agent.pool.put" in line["reason"] for line in aborted), aborted
+    assert job.kill_and_recover()["history"][-1]["restored_line"] >= line
+    job.finish()
+    assert_recovered(job)
 
 
 def test_agent_killed_while_it_serves_faults(sandbox, programs, belay):

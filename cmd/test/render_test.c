@@ -145,8 +145,9 @@ static void test_line_json(void **state)
     EXPECT_KEYS(value, "line", "state", "image_bytes", "dirty_bytes", "captured_bytes", "sent_bytes",
                 "converge_ms", "drain_ms", "pause_ms", "felt_pause_ms", "protect_ms", "total_ms", "reason",
                 "begun_at_ms", "sent_page_bytes", "page_parts", "line_parts", "compare_ms", "send_ms",
-                "page_model_ms", "line_model_ms");
-    assert_int_equal(json_object_size(value), 21);
+                "page_model_ms", "line_model_ms", "guarded_bytes", "guard_faults", "longest_fault_ms",
+                "pool_bytes", "pool_waits", "pool_wait_ms");
+    assert_int_equal(json_object_size(value), 27);
     assert_int_equal(json_integer_value(json_object_get(value, "begun_at_ms")), 1700000000123);
     assert_true(json_real_value(json_object_get(value, "protect_ms")) == 3.5);
     assert_true(json_integer_value(json_object_get(value, "image_bytes")) == 5ll << 40);
@@ -186,6 +187,33 @@ static void test_text(void **state)
     assert_non_null(strstr(text, "rank 2 was killed by signal 9"));
     assert_non_null(strstr(text, "line 7 committed: image 5242880.0 MiB"));
     free(text);
+}
+
+static char *text_of_pool(uint64_t waits)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    Belay__Wire__LineStatus own_line = line, *own_lines[] = {&own_line};
+    Belay__Wire__JobStatus own = job;
+    own_line.pool_bytes = 64 << 20;
+    own_line.pool_waits = waits;
+    own_line.pool_wait_ms = 2.25;
+    own.lines = own_lines;
+    FILE *stream = open_memstream(&text, &bytes);
+    render_job_text(stream, &own);
+    fclose(stream);
+    return text;
+}
+
+static void test_pool(void **state)
+{
+    (void)state;
+    char *full = text_of_pool(12), *roomy = text_of_pool(0);
+    assert_non_null(
+        strstr(full, "64.0 MiB for each rank, full in line 7: 12 writes waited for room, 2.2 ms"));
+    assert_non_null(strstr(roomy, "64.0 MiB for each rank, no write waited for room in line 7"));
+    free(full);
+    free(roomy);
 }
 
 /* Wherever a text of others goes. */
@@ -235,9 +263,13 @@ static void test_terminals_obey_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_job_json),  cmocka_unit_test(test_holders_json),
-        cmocka_unit_test(test_line_json), cmocka_unit_test(test_empty_job),
-        cmocka_unit_test(test_text),      cmocka_unit_test(test_terminals_obey_nothing),
+        cmocka_unit_test(test_job_json),
+        cmocka_unit_test(test_holders_json),
+        cmocka_unit_test(test_line_json),
+        cmocka_unit_test(test_empty_job),
+        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_terminals_obey_nothing),
     };
     return cmocka_run_group_tests_name("render", tests, fill_job, NULL);
 }

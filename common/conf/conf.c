@@ -152,9 +152,22 @@ static const struct conf_setting settings[CONF_END] = {
             .unit = CONF_UNIT_TEXT,
             .help =
                 "When written pages are copied: precopy (while the program runs, the rest in the pause), "
-                "cow (after the pause, from protected memory), auto (precopy and cow combined), main_memory "
-                "(all in the pause) or "
-                "sequential (all in the pause, which lasts until the line has committed; default: precopy)",
+                "cow (after the pause, from protected memory), cll (as cow, by way of a pool of --pool), "
+                "auto "
+                "(precopy and cow combined), main_memory (all in the pause) or sequential (all in the pause, "
+                "which lasts until the line has committed; default: precopy)",
+        },
+    [CONF_POOL] =
+        {
+            .name = "pool",
+            .variable = "BELAY_POOL",
+            .argument = "SIZE",
+            .unit = CONF_UNIT_SIZE,
+            .min = 1 << 20,
+            .max = 1ll << 40,
+            .fallback = "64M",
+            .help = "With --policy cll: how much memory each rank has between protected pages and the line; "
+                    "when it is full, the program waits at its next write to a protected page",
         },
     [CONF_REDUNDANCY] =
         {

@@ -201,6 +201,12 @@ static void fill_measures(const struct peer_measures *measures, Belay__Wire__Pee
     to->line_model_ns = measures->sent.line_model_ns;
     to->page_parts = measures->sent.page_parts;
     to->line_parts = measures->sent.line_parts;
+    to->guarded_bytes = measures->guarded.bytes;
+    to->guard_faults = measures->guarded.faults;
+    to->longest_fault_ns = measures->guarded.longest_fault_ns;
+    to->pool_bytes = measures->guarded.pool_bytes;
+    to->pool_waits = measures->guarded.pool_waits;
+    to->pool_wait_ns = measures->guarded.pool_wait_ns;
 }
 
 /* NULL: it is what the receiver expects. */
@@ -323,5 +329,11 @@ static void read_message(const struct peer_unpacked *unpacked, struct peer_messa
                                                             .page_model_ns = measures->page_model_ns,
                                                             .line_model_ns = measures->line_model_ns,
                                                             .page_parts = measures->page_parts,
-                                                            .line_parts = measures->line_parts}};
+                                                            .line_parts = measures->line_parts},
+                                                   .guarded = {.bytes = measures->guarded_bytes,
+                                                               .faults = measures->guard_faults,
+                                                               .longest_fault_ns = measures->longest_fault_ns,
+                                                               .pool_bytes = measures->pool_bytes,
+                                                               .pool_waits = measures->pool_waits,
+                                                               .pool_wait_ns = measures->pool_wait_ns}};
 }

@@ -87,11 +87,18 @@ struct peer_sent {
     uint64_t page_parts, line_parts;
 };
 
+/* What was copied of a line while the ranks ran, from protected memory; see peer.proto. */
+struct peer_guarded {
+    uint64_t bytes, faults, longest_fault_ns;
+    uint64_t pool_bytes, pool_waits, pool_wait_ns;
+};
+
 /* Durations and sizes of one member and one line; see peer.proto. */
 struct peer_measures {
     uint64_t drain_ns, pause_ns, felt_ns, late_ns;
     uint64_t dirty_bytes, captured_bytes, image_bytes;
     struct peer_sent sent;
+    struct peer_guarded guarded;
 };
 
 struct peer_message {

@@ -57,20 +57,36 @@ static int grow_huge(struct buffer *buffer, uint64_t larger, struct belay_error 
     return 0;
 }
 
+static int open_file(struct buffer *buffer, struct belay_error *err)
+{
+    if (buffer->fd < 0)
+        buffer->fd = memfd_create("belay-delta", MFD_CLOEXEC);
+    return buffer->fd < 0 ? belay_error_errno(err, "cannot make a staging area") : 0;
+}
+
+/* Its file is as large already. */
+static int map_larger(struct buffer *buffer, uint64_t larger, struct belay_error *err)
+{
+    void *at = buffer->memory ? mremap(buffer->memory, buffer->bytes, larger, MREMAP_MAYMOVE)
+                              : mmap(NULL, larger, PROT_READ | PROT_WRITE, MAP_SHARED, buffer->fd, 0);
+    if (at == MAP_FAILED)
+        return belay_error_errno(err, "cannot map a staging area");
+    buffer->memory = at;
+    buffer->bytes = larger;
+    return 0;
+}
+
 static int grow(struct buffer *buffer, uint64_t larger, struct belay_error *err)
 {
     int code = posix_fallocate(buffer->fd, 0, (off_t)larger);
     if (code)
         return belay_error_set(err, code, "cannot reserve %.1f MiB for a staging area: %s",
                                larger / (double)(1 << 20), strerror(code));
-    void *at = buffer->memory ? mremap(buffer->memory, buffer->bytes, larger, MREMAP_MAYMOVE)
-                              : mmap(NULL, larger, PROT_READ | PROT_WRITE, MAP_SHARED, buffer->fd, 0);
-    if (at == MAP_FAILED)
-        return belay_error_errno(err, "cannot map a staging area");
-    buffer->memory = at;
+    uint64_t before = buffer->bytes;
+    if (map_larger(buffer, larger, err) < 0)
+        return -1;
     /* All at once is cheaper than a fault a page; where the kernel cannot, the faults come. */
-    madvise(buffer->memory + buffer->bytes, larger - buffer->bytes, MADV_POPULATE_WRITE);
-    buffer->bytes = larger;
+    madvise(buffer->memory + before, larger - before, MADV_POPULATE_WRITE);
     return 0;
 }
 
@@ -79,12 +95,22 @@ int buffer_reserve(struct buffer *buffer, uint64_t bytes, struct belay_error *er
     uint64_t larger = round_up(bytes);
     if (larger <= buffer->bytes)
         return 0;
-    if (buffer->fd < 0)
-        buffer->fd = memfd_create("belay-delta", MFD_CLOEXEC);
-    if (buffer->fd < 0)
-        return belay_error_errno(err, "cannot make a staging area");
+    if (open_file(buffer, err) < 0)
+        return -1;
     bool is_huge = larger - buffer->bytes >= HUGE_FROM_BYTES && huge_memory_is_given();
     return is_huge ? grow_huge(buffer, larger, err) : grow(buffer, larger, err);
+}
+
+int buffer_extend(struct buffer *buffer, uint64_t bytes, struct belay_error *err)
+{
+    uint64_t larger = round_up(bytes);
+    if (larger <= buffer->bytes)
+        return 0;
+    if (open_file(buffer, err) < 0)
+        return -1;
+    if (ftruncate(buffer->fd, (off_t)larger) < 0)
+        return belay_error_errno(err, "cannot enlarge a staging area");
+    return map_larger(buffer, larger, err);
 }
 
 static uint64_t largest_need(const struct buffer *buffer)

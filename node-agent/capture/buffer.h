@@ -26,6 +26,9 @@ void buffer_release(struct buffer *buffer);
 /* Make the buffer at least `bytes` large; its contents stay. Returns 0, or -1 with err (ENOMEM). */
 int buffer_reserve(struct buffer *buffer, uint64_t bytes, struct belay_error *err);
 
+/* The same without memory, which the kernel gives as the buffer is written to. */
+int buffer_extend(struct buffer *buffer, uint64_t bytes, struct belay_error *err);
+
 /*
  * A delta of `bytes` has been committed: give back memory far beyond the largest of the last BUFFER_LINES.
  * One small delta says little of the next one, as after a restart, and new memory takes longer than the

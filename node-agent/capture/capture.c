@@ -8,6 +8,7 @@
 #include "common/fault/fault.h"
 #include "node-agent/capture/memory_state.h"
 #include "node-agent/capture/moves.h"
+#include "node-agent/capture/pooled.h"
 
 #define GUARD_LEAST_BYTES (4ull << 20)      /* copied in the pause in about 1 ms */
 #define STRETCH_LEAST 16u                   /* mappings */
@@ -29,7 +30,9 @@ struct capture {
     uint64_t copied_bytes;  /* by this capture */
     struct run_set guarded; /* pages that are protected, and copied by capture_finish() */
     bool is_guarding;       /* they are being copied, or will be */
+    struct pooled pooled;   /* where they go first; without a pool nothing */
     struct cow_faults faults;
+    struct page_pool_waits waits;
     bool is_cancelled; /* atomic */
     int fd;            /* -1: none yet */
 };
@@ -81,6 +84,7 @@ void capture_destroy(struct capture *capture)
     int code = errno;
     if (capture->is_guarding)
         cow_end(capture->subject.memory->cow, capture);
+    page_pool_end(capture->subject.memory->pool, &capture->pooled);
     runs_release(&capture->guarded);
     if (capture->fd >= 0)
         close(capture->fd);
@@ -149,6 +153,11 @@ uint64_t capture_guarded_bytes(const struct capture *capture)
 struct cow_faults capture_faults(const struct capture *capture)
 {
     return capture->faults;
+}
+
+struct page_pool_waits capture_waits(const struct capture *capture)
+{
+    return capture->waits;
 }
 
 uint64_t capture_image_bytes(const struct capture *capture)
@@ -465,7 +474,9 @@ static int copy_delta(struct capture *capture, unsigned threads, struct belay_er
     struct stage *stage = capture->subject.memory->stage;
     uint64_t bytes = capture_bytes(capture);
     stage_note_delta(stage, bytes);
-    if (stage_reserve(stage, true, bytes - capture->staged_bytes, err) < 0)
+    int rc = capture->subject.memory->pool ? stage_extend(stage, bytes - capture->staged_bytes, err)
+                                           : stage_reserve(stage, true, bytes - capture->staged_bytes, err);
+    if (rc < 0)
         return -1;
     return copy_unguarded(capture, threads, err);
 }
@@ -484,11 +495,27 @@ static struct stage_source source_of(const struct capture *capture)
 }
 
 /* By the threads of cow.c, while the process runs. */
-static int copy_chunk(void *context, const struct run_set *pages, struct belay_error *err)
+static int copy_chunk(void *context, const struct run_set *pages, bool is_awaited, struct belay_error *err)
 {
     const struct capture *capture = context;
     const struct stage_source source = source_of(capture);
+    if (capture->pooled.pool)
+        return pooled_copy(&capture->pooled, pages, is_awaited, err);
     return stage_copy_part(capture->subject.memory->stage, &source, pages, err);
+}
+
+/* Of the protected pages, if the rank has one. */
+static void begin_pool(struct capture *capture)
+{
+    struct memory *memory = capture->subject.memory;
+    if (!memory->pool)
+        return;
+    capture->pooled = (struct pooled){.pool = memory->pool,
+                                      .stage = memory->stage,
+                                      .source = source_of(capture),
+                                      .rank = capture->subject.header.rank,
+                                      .line = capture->subject.header.line};
+    pooled_begin(&capture->pooled);
 }
 
 /* Protect what is left to be copied, as far as that is worth it. Without memory nothing is. */
@@ -509,6 +536,7 @@ static void begin_guarding(struct capture *capture)
         .context = capture,
         .copying = capture->subject.copying,
     };
+    begin_pool(capture);
     if (runs_subtract(&capture->runs, stage_current(memory->stage), &rest) == 0)
         cow_begin(memory->cow, &request, &capture->guarded);
     runs_release(&rest);
@@ -540,8 +568,11 @@ static int copy_guarded(struct capture *capture, struct belay_error *err)
     if (fault_hit("agent.guarded", (int)capture->subject.header.rank, capture->subject.header.line))
         return belay_error_set(err, EIO, "the fault point agent.guarded was set to fail");
     capture->is_guarding = false;
-    if (cow_finish(memory->cow, &capture->is_cancelled, err) < 0)
+    if (cow_finish(memory->cow, &capture->is_cancelled, err) < 0 ||
+        (memory->pool && page_pool_finish(memory->pool, &capture->is_cancelled, err) < 0))
         return -1;
+    if (memory->pool)
+        capture->waits = page_pool_waits(memory->pool);
     capture->faults = cow_faults(memory->cow);
     capture->copied_bytes += runs_bytes(&capture->guarded);
     return stage_note_current(memory->stage, &capture->guarded) == 0

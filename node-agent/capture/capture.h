@@ -21,6 +21,7 @@
 #include "node-agent/capture/cow.h"
 #include "node-agent/capture/maps.h"
 #include "node-agent/capture/memory.h"
+#include "node-agent/capture/page_pool.h"
 
 struct capture;
 
@@ -65,6 +66,8 @@ uint64_t capture_copied_bytes(const struct capture *capture);
 uint64_t capture_guarded_bytes(const struct capture *capture);
 /* Known after capture_finish(): the writers that met their protection meanwhile. */
 struct cow_faults capture_faults(const struct capture *capture);
+/* ... and those that found the pool full. */
+struct page_pool_waits capture_waits(const struct capture *capture);
 /* How many of capture_bytes() fit into memory that is already held for staging. */
 uint64_t capture_reserved_bytes(const struct capture *capture);
 /* Memory is scarce: what is held for staging, and is not needed at this line, is given back. */

@@ -385,6 +385,7 @@ static void copy_chunk(struct cow *cow, struct chunk *chunk)
 {
     struct run_set pages = {0};
     struct belay_error err = {0};
+    const bool is_awaited = chunk->is_written;
     chunk->state = CHUNK_COPYING;
     cow->copiers++;
     int rc = runs_slice(&cow->guarded, chunk->start, chunk->end, &pages);
@@ -392,7 +393,7 @@ static void copy_chunk(struct cow *cow, struct chunk *chunk)
         belay_error_errno(&err, "cannot note pages");
     pthread_mutex_unlock(&cow->lock);
     if (rc == 0)
-        rc = cow->copy(cow->context, &pages, &err);
+        rc = cow->copy(cow->context, &pages, is_awaited, &err);
     runs_release(&pages);
     pthread_mutex_lock(&cow->lock);
     if (rc < 0 && cow->rc == 0) {

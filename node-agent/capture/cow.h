@@ -28,8 +28,12 @@
 
 struct cow;
 
-/* Copies some pages to their places; by several threads at a time. Returns 0, or -1 with err. */
-typedef int (*cow_copy_f)(void *context, const struct run_set *pages, struct belay_error *err);
+/*
+ * Copies some pages to their places; by several threads at a time. is_awaited: for a writer, who waits.
+ * Returns 0, or -1 with err.
+ */
+typedef int (*cow_copy_f)(void *context, const struct run_set *pages, bool is_awaited,
+                          struct belay_error *err);
 
 struct cow_request {
     uint64_t line;

@@ -49,6 +49,7 @@ void memory_inherit(struct memory *memory, struct memory *former)
     if (pthread_mutex_trylock(&former->lock) != 0)
         return;
     cow_end(former->cow, NULL);
+    page_pool_end(former->pool, NULL);
     stage_inherit(memory->stage, former->stage);
     hot_inherit(memory->hot, former->hot);
     pthread_mutex_unlock(&former->lock);
@@ -65,6 +66,7 @@ void memory_unref(struct memory *memory)
     if (!memory || __atomic_sub_fetch(&memory->references, 1, __ATOMIC_ACQ_REL) > 0)
         return;
     cow_destroy(memory->cow);
+    page_pool_destroy(memory->pool);
     memory->ops->destroy(memory->tracker);
     runs_release(&memory->base);
     runs_release(&memory->known);
@@ -116,13 +118,22 @@ int memory_find_again(struct memory *memory, struct belay_error *err)
     return 0;
 }
 
+/* With a pool no memory is kept for deltas. No delta may be in use. The caller holds the lock. */
+static void give_back(struct memory *memory)
+{
+    if (memory->pool)
+        stage_give_back(memory->stage, 0);
+}
+
 /* Places of an aborted line may be far apart by now. */
 void memory_begin_line(struct memory *memory, uint64_t line)
 {
     if (memory->line == line)
         return;
     cow_end(memory->cow, NULL); /* of a line that was given up */
+    page_pool_end(memory->pool, NULL);
     stage_forget(memory->stage);
+    give_back(memory);
     memory->line = line;
     hot_begin_line(memory->hot);
 }
@@ -164,7 +175,9 @@ void memory_prepare(struct memory *memory, uint64_t room_bytes)
 {
     struct belay_error err;
     pthread_mutex_lock(&memory->lock);
-    uint64_t bytes = guess_written(memory), held_bytes = stage_held_bytes(memory->stage, true);
+    give_back(memory);
+    uint64_t bytes = memory->pool ? 0 : guess_written(memory),
+             held_bytes = stage_held_bytes(memory->stage, true);
     bytes += bytes / TABLES_SHARE;
     if (bytes > held_bytes && bytes - held_bytes <= room_bytes)
         stage_prepare(memory->stage, bytes, &err); /* or at the next line */
@@ -197,6 +210,17 @@ int memory_guard(struct memory *memory, int uffd, struct belay_error *err)
 {
     memory->cow = cow_create(memory->pid, uffd, err);
     return memory->cow ? 0 : -1;
+}
+
+int memory_pool(struct memory *memory, uint64_t bytes, struct belay_error *err)
+{
+    memory->pool = page_pool_create(bytes, err);
+    return memory->pool ? 0 : -1;
+}
+
+uint64_t memory_pool_bytes(const struct memory *memory)
+{
+    return memory->pool ? page_pool_bytes(memory->pool) : 0;
 }
 
 bool memory_can_be_guarded(const struct memory *memory)

@@ -43,6 +43,13 @@ struct memory *memory_ref(struct memory *memory);
  * over; -1: it has none). Once, before the first line. Returns 0 or -1 with err.
  */
 int memory_guard(struct memory *memory, int uffd, struct belay_error *err);
+/*
+ * What is guarded is copied by way of a pool of so many bytes from now on, and memory for deltas is made only
+ * as they are staged, and given back between lines. Once, after memory_guard(). Returns 0 or -1 with err.
+ */
+int memory_pool(struct memory *memory, uint64_t bytes, struct belay_error *err);
+/* The size of that pool in bytes, 0: there is none. */
+uint64_t memory_pool_bytes(const struct memory *memory);
 /* Accepts NULL. */
 void memory_unref(struct memory *memory);
 

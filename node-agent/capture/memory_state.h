@@ -15,6 +15,7 @@
 #include "node-agent/capture/cow.h"
 #include "node-agent/capture/faults.h"
 #include "node-agent/capture/hot.h"
+#include "node-agent/capture/page_pool.h"
 #include "node-agent/capture/stage.h"
 #include "node-agent/capture/tracker.h"
 
@@ -32,7 +33,8 @@ struct memory {
     uint64_t line;       /* the line that is being taken or staged; 0: none */
     struct stage *stage; /* its copies */
     struct hot *hot;
-    struct cow *cow; /* NULL: nothing can be guarded */
+    struct cow *cow;        /* NULL: nothing can be guarded */
+    struct page_pool *pool; /* NULL: protected pages are copied to their places at once */
     struct file_tokens *tokens;
     struct faults faults; /* of the process, when it was captured last */
     int trust;            /* enum memory_trust; atomic, it only falls */

@@ -13,6 +13,7 @@ enum policy {
     POLICY_SEQUENTIAL,  /* in the pause, which ends when the line has committed */
     POLICY_MAIN_MEMORY, /* in the pause */
     POLICY_COW,         /* while the ranks run on, from protected memory */
+    POLICY_CLL,         /* as COW, by way of a pool of pages of a fixed size */
     POLICY_PRECOPY,     /* before the pause; in the pause what was written again */
     POLICY_AUTO,        /* before the pause what is cold; what was written again as with cow */
 };
@@ -26,5 +27,7 @@ bool policy_is_held(enum policy policy);
 bool policy_copies_ahead(enum policy policy, bool is_whole);
 /* Is memory protected in the pause, and copied after it? */
 bool policy_protects(enum policy policy);
+/* ... by way of a pool? */
+bool policy_is_pooled(enum policy policy);
 
 #endif

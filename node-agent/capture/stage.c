@@ -135,6 +135,47 @@ int stage_note_current(struct stage *stage, const struct run_set *pages)
     return 0;
 }
 
+int stage_extend(struct stage *stage, uint64_t more_bytes, struct belay_error *err)
+{
+    return buffer_extend(&stage->buffer, stage->bytes + more_bytes, err);
+}
+
+/* Writing to a file makes its pages without clearing them first. */
+static int write_run(int fd, const char *memory, const struct image_run *run, struct belay_error *err)
+{
+    for (uint64_t done = 0; done < run->bytes;) {
+        ssize_t wrote = pwrite(fd, memory + done, run->bytes - done, (off_t)(run->data_offset + done));
+        if (wrote < 0 && errno != EINTR)
+            return belay_error_errno(err, "cannot write to a staging area");
+        done += wrote > 0 ? (uint64_t)wrote : 0;
+    }
+    return 0;
+}
+
+static int put_in_delta(const struct stage *stage, const struct run_set *pages, const char *memory,
+                        struct belay_error *err)
+{
+    struct run_set placed = {0};
+    int rc = locate(&stage->places, pages, &placed);
+    if (rc < 0)
+        belay_error_errno(err, "cannot note pages");
+    for (size_t i = 0; rc == 0 && i < placed.count; memory += placed.runs[i++].bytes)
+        rc = write_run(stage->buffer.fd, memory, &placed.runs[i], err);
+    runs_release(&placed);
+    return rc;
+}
+
+int stage_put(const struct stage *stage, bool is_delta, const struct run_set *pages, const char *memory,
+              struct belay_error *err)
+{
+    int rc = 0;
+    if (is_delta)
+        return put_in_delta(stage, pages, memory, err);
+    for (size_t i = 0; rc == 0 && i < pages->count; memory += pages->runs[i++].bytes)
+        rc = image_write_pages(stage->image, pages->runs[i].address, memory, pages->runs[i].bytes, err);
+    return rc;
+}
+
 int stage_trim(struct stage *stage, const struct run_set *present, struct belay_error *err)
 {
     struct run_set gone = {0};

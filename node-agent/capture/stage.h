@@ -59,6 +59,18 @@ int stage_copy_part(const struct stage *stage, const struct stage_source *source
 /* Pages that stage_copy_part() has copied are up to date in their places. Returns 0, or -1 with ENOMEM. */
 int stage_note_current(struct stage *stage, const struct run_set *pages);
 
+/*
+ * Put pages, which lie one behind the other in `memory`, to their places, and note nothing; as
+ * stage_copy_part(). A delta's memory need not be reserved, but stage_extend() must have been called.
+ */
+int stage_put(const struct stage *stage, bool is_delta, const struct run_set *pages, const char *memory,
+              struct belay_error *err);
+/*
+ * Make room for all pages that have a place in the delta, and for more_bytes behind them, without memory: the
+ * kernel gives that as pages are put.
+ */
+int stage_extend(struct stage *stage, uint64_t more_bytes, struct belay_error *err);
+
 /* The whole image is to hold these pages only: give back all others that were copied to it. */
 int stage_trim(struct stage *stage, const struct run_set *present, struct belay_error *err);
 

@@ -36,6 +36,16 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
+static void take_guarded(struct peer_guarded *part, const struct peer_guarded *of)
+{
+    part->bytes = larger(part->bytes, of->bytes);
+    part->faults = larger(part->faults, of->faults);
+    part->longest_fault_ns = larger(part->longest_fault_ns, of->longest_fault_ns);
+    part->pool_bytes = larger(part->pool_bytes, of->pool_bytes);
+    part->pool_waits = larger(part->pool_waits, of->pool_waits);
+    part->pool_wait_ns = larger(part->pool_wait_ns, of->pool_wait_ns);
+}
+
 /* None of them becomes less. */
 void measure_take(struct host_measure *measure, uint32_t member, const struct peer_measures *of)
 {
@@ -57,6 +67,7 @@ void measure_take(struct host_measure *measure, uint32_t member, const struct pe
     part->sent.line_model_ns = larger(part->sent.line_model_ns, of->sent.line_model_ns);
     part->sent.page_parts = larger(part->sent.page_parts, of->sent.page_parts);
     part->sent.line_parts = larger(part->sent.line_parts, of->sent.line_parts);
+    take_guarded(&part->guarded, &of->guarded);
 }
 
 /* Without memory for the parts nothing is known to be complete, and the line ends without measurements. */
@@ -81,6 +92,16 @@ bool measure_is_complete(const struct host_measure *measure)
     return measure->parts && measure->resumed == measure->count;
 }
 
+static void add_guarded(struct peer_guarded *all, const struct peer_guarded *of)
+{
+    all->bytes += of->bytes;
+    all->faults += of->faults;
+    all->longest_fault_ns = larger(all->longest_fault_ns, of->longest_fault_ns);
+    all->pool_bytes = larger(all->pool_bytes, of->pool_bytes);
+    all->pool_waits += of->pool_waits;
+    all->pool_wait_ns += of->pool_wait_ns;
+}
+
 struct peer_measures measure_merge(const struct host_measure *measure)
 {
     struct peer_measures all = {0};
@@ -101,6 +122,7 @@ struct peer_measures measure_merge(const struct host_measure *measure)
         all.sent.line_model_ns += of->sent.line_model_ns;
         all.sent.page_parts += of->sent.page_parts;
         all.sent.line_parts += of->sent.line_parts;
+        add_guarded(&all.guarded, &of->guarded);
     }
     return all;
 }
@@ -141,6 +163,7 @@ void measure_fill(const struct host_measure *measure, struct history_line *entry
     entry->dirty_bytes = all.dirty_bytes;
     entry->converge_ms = between(measure->strobe_ns, measure->converged_ns) / 1e6;
     entry->sent = all.sent;
+    entry->guarded = all.guarded;
     entry->protect_ms = between(measure->captured_ns, measure->end_ns) / 1e6;
     entry->drain_ms = all.drain_ns / 1e6;
     entry->pause_ms = all.pause_ns / 1e6;

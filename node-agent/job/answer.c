@@ -20,6 +20,12 @@ void answer_fill_line(const struct history_line *entry, Belay__Wire__LineStatus 
     status->line_model_ms = (double)entry->sent.line_model_ns / 1e6;
     status->page_parts = entry->sent.page_parts;
     status->line_parts = entry->sent.line_parts;
+    status->guarded_bytes = entry->guarded.bytes;
+    status->guard_faults = entry->guarded.faults;
+    status->longest_fault_ms = (double)entry->guarded.longest_fault_ns / 1e6;
+    status->pool_bytes = entry->guarded.pool_bytes;
+    status->pool_waits = entry->guarded.pool_waits;
+    status->pool_wait_ms = (double)entry->guarded.pool_wait_ns / 1e6;
     status->converge_ms = entry->converge_ms;
     status->drain_ms = entry->drain_ms;
     status->pause_ms = entry->pause_ms;

@@ -87,6 +87,16 @@ static struct peer_sent sent_of(const Belay__Wire__LineStatus *line)
                               .line_parts = line->line_parts};
 }
 
+static struct peer_guarded guarded_of(const Belay__Wire__LineStatus *line)
+{
+    return (struct peer_guarded){.bytes = line->guarded_bytes,
+                                 .faults = line->guard_faults,
+                                 .longest_fault_ns = ns_of(line->longest_fault_ms),
+                                 .pool_bytes = line->pool_bytes,
+                                 .pool_waits = line->pool_waits,
+                                 .pool_wait_ns = ns_of(line->pool_wait_ms)};
+}
+
 int status_take(struct job *job, const Belay__Wire__JobStatus *status)
 {
     if (status->n_history > HISTORY_MAX || status->n_lines > HISTORY_MAX) {
@@ -126,6 +136,7 @@ int status_take(struct job *job, const Belay__Wire__JobStatus *status)
         to->dirty_bytes = from->dirty_bytes;
         to->captured_bytes = from->captured_bytes;
         to->sent = sent_of(from);
+        to->guarded = guarded_of(from);
         to->converge_ms = from->converge_ms;
         to->drain_ms = from->drain_ms;
         to->pause_ms = from->pause_ms;

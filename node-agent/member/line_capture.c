@@ -133,6 +133,25 @@ uint64_t line_capture_dirty_bytes(const struct line_capture *whole)
     return bytes + (whole->shared.capture ? shared_data_bytes(whole->shared.capture) : 0);
 }
 
+struct peer_guarded line_capture_guarded(const struct line_capture *whole)
+{
+    struct peer_guarded all = {0};
+    for (uint32_t i = 0; i < whole->request.count; i++) {
+        const struct capture *capture = whole->parts[i].capture;
+        struct cow_faults faults = capture_faults(capture);
+        struct page_pool_waits waits = capture_waits(capture);
+        uint64_t pool_bytes = memory_pool_bytes(whole->request.memories[i]);
+        all.bytes += capture_guarded_bytes(capture);
+        all.faults += faults.count;
+        all.longest_fault_ns =
+            faults.longest_ns > all.longest_fault_ns ? faults.longest_ns : all.longest_fault_ns;
+        all.pool_bytes = pool_bytes > all.pool_bytes ? pool_bytes : all.pool_bytes;
+        all.pool_waits += waits.count;
+        all.pool_wait_ns += waits.ns;
+    }
+    return all;
+}
+
 const char *line_capture_lost(const struct line_capture *whole)
 {
     return whole->lost;

@@ -15,6 +15,7 @@
 #include <uv.h>
 
 #include "common/util/error.h"
+#include "common/wire/peer_message.h"
 #include "node-agent/capture/memory.h"
 #include "node-agent/capture/policy.h"
 #include "node-agent/rank/rank.h"
@@ -58,6 +59,9 @@ const char *line_capture_lost(const struct line_capture *capture);
 
 /* The bytes of page data that were staged; for a capture that is done. */
 uint64_t line_capture_dirty_bytes(const struct line_capture *capture);
+
+/* What was protected, and copied while the ranks ran; for a capture that is done. */
+struct peer_guarded line_capture_guarded(const struct line_capture *capture);
 
 /* The line that was captured has committed: the next captures are measured against it. Frees. */
 void line_capture_commit(struct line_capture *capture);

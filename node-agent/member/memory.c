@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "common/conf/conf.h"
 #include "common/util/log.h"
 #include "node-agent/capture/cow.h"
 #include "node-agent/member/member_state.h"
@@ -11,7 +12,7 @@
 static void tell(struct line_member *member, uint32_t seen);
 static void tell_tracker(const struct line_member *member, struct memory *const *memories);
 static struct memory *make(struct job *job, const struct rank *rank, struct belay_error *err);
-static void guard(struct memory *memory, const struct rank *rank);
+static void guard(const struct line_member *member, struct memory *memory, const struct rank *rank);
 
 struct memory **memories_create(struct line_member *member, struct belay_error *err)
 {
@@ -31,7 +32,7 @@ struct memory **memories_create(struct line_member *member, struct belay_error *
             return NULL;
         }
         if (policy_protects(member->policy))
-            guard(memories[i], member->ranks[i]);
+            guard(member, memories[i], member->ranks[i]);
     }
     tell_tracker(member, memories);
     return memories;
@@ -119,14 +120,18 @@ static void tell(struct line_member *member, uint32_t seen)
 }
 
 /* Without it, the rank is copied in the pause. */
-static void guard(struct memory *memory, const struct rank *rank)
+static void guard(const struct line_member *member, struct memory *memory, const struct rank *rank)
 {
+    const Belay__Wire__JobSettings *settings = member->job->config->settings;
+    uint64_t pool_bytes = settings->pool_bytes ? settings->pool_bytes : (uint64_t)conf_default(CONF_POOL);
     struct belay_error err;
     int rc = cow_works() ? memory_guard(memory, rank_take_guard(rank), &err)
                          : belay_error_set(&err, ENOTSUP, "this kernel does not offer it to this user");
     if (rc < 0)
         log_warning("the memory of rank %u cannot be protected while it is copied: %s", rank_number(rank),
                     err.text);
+    if (rc == 0 && policy_is_pooled(member->policy) && memory_pool(memory, pool_bytes, &err) < 0)
+        log_warning("the memory of rank %u is copied without a pool: %s", rank_number(rank), err.text);
 }
 
 static void tell_tracker(const struct line_member *member, struct memory *const *memories)

@@ -270,6 +270,7 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
     struct line_member *member = context;
     member->times.captured_bytes += captured_bytes;
     member->times.dirty_bytes = line_capture_dirty_bytes(member->capture);
+    member->times.guarded = line_capture_guarded(member->capture);
     complain(member, line_capture_complaint(member->capture), &member->has_complained);
     if (reason) {
         say_aborted(member, reason);

@@ -19,6 +19,7 @@ struct line_times {
     uint64_t dirty_bytes, captured_bytes;                 /* staged; copied, which may be more than once */
     uint64_t image_bytes;                                 /* of the images, once the line is committed */
     struct peer_sent sent;                                /* to other members */
+    struct peer_guarded guarded;                          /* copied while the ranks ran */
     uint64_t *stopped_ns; /* by rank of this node: when it stopped; NULL: not parked yet */
 };
 

@@ -113,9 +113,11 @@ static void answer(struct fake *fake, const struct peer_message *order)
         say(fake, PEER_PARKED);
         break;
     case PEER_CAPTURE:
-        say_measured(
-            fake, PEER_CAPTURED,
-            (struct peer_measures){.drain_ns = more * MS, .dirty_bytes = more, .captured_bytes = 2 * more});
+        say_measured(fake, PEER_CAPTURED,
+                     (struct peer_measures){.drain_ns = more * MS,
+                                            .dirty_bytes = more,
+                                            .captured_bytes = 2 * more,
+                                            .guarded = {more, more, more, more, more, more}});
         break;
     case PEER_PROTECT:
         say(fake, PEER_PROTECTED);
@@ -284,6 +286,8 @@ static void a_line_takes_its_way_over_both(void **state)
     assert_true(entry->pause_ms == 20 && entry->felt_pause_ms == 40 && entry->drain_ms == 20);
     assert_int_equal(entry->dirty_bytes, 30);
     assert_int_equal(entry->captured_bytes, 60);
+    const struct peer_guarded guarded = {30, 30, 20, 20, 30, 30}; /* sums, but of the fault and the pool */
+    assert_memory_equal(&entry->guarded, &guarded, sizeof guarded);
     assert_int_equal(entry->image_bytes, 3000);
 }
 

@@ -31,6 +31,7 @@
 #define POOL_PAGES 64u
 
 static unsigned first_seed = 1, last_seed = 2, lines = 70;
+static unsigned last_pool_seed = 1;
 static FILE *pool;
 static unsigned pool_before;
 static uint64_t ahead_bytes; /* copied while the child ran */
@@ -162,8 +163,9 @@ static void follow(const struct tracker_ops *ops, unsigned seed)
 /*
  * The same with lines that copy while the child goes on, with both of its threads, from what was protected
  * when it stood still. The kernel's writes and those of this process are among the writers that race.
+ * pool_bytes: of the pool of pages by way of which this is done, 0: none.
  */
-static void follow_guarded(const struct tracker_ops *ops, unsigned seed)
+static void follow_guarded(const struct tracker_ops *ops, uint64_t pool_bytes, unsigned seed)
 {
     struct mover mover;
     int image = -1;
@@ -174,6 +176,8 @@ static void follow_guarded(const struct tracker_ops *ops, unsigned seed)
     struct memory *other = memory_create(mover.pid, &upper_only, &tracker_full, -1, -1, 0, NULL);
     assert_non_null(memory);
     assert_int_equal(memory_guard(memory, mover.guard, NULL), 0);
+    if (pool_bytes > 0)
+        assert_int_equal(memory_pool(memory, pool_bytes, NULL), 0);
     for (uint64_t line = 1; line <= lines; line++) {
         uint64_t bytes;
         if (line % 3 == 0)
@@ -200,6 +204,7 @@ static void follow_guarded(const struct tracker_ops *ops, unsigned seed)
         int full = steps_image(theirs, -1, line, false);
         compare(image, full, mover.file);
         close(full);
+        memory_prepare(memory, UINT64_MAX);
     }
     print_message("seed %u: %.1f MiB were copied while the child went on\n", seed, guarded_bytes / 1048576.0);
     assert_true(guarded_bytes > 0);
@@ -210,15 +215,25 @@ static void follow_guarded(const struct tracker_ops *ops, unsigned seed)
     memory_unref(other);
 }
 
-static void test_copies_of_what_is_protected(void **state)
+static void copy_what_is_protected(const struct tracker_ops *ops, uint64_t pool_bytes, unsigned last)
 {
-    const struct tracker_ops *ops = *state;
     if (!ops->works() || !cow_works()) {
         print_message("skipped: no %s, or no protection, on this kernel\n", ops->name);
         skip();
     }
-    for (unsigned seed = first_seed; seed <= last_seed; seed++)
-        follow_guarded(ops, seed);
+    for (unsigned seed = first_seed; seed <= last; seed++)
+        follow_guarded(ops, pool_bytes, seed);
+}
+
+static void test_copies_of_what_is_protected(void **state)
+{
+    copy_what_is_protected(*state, 0, last_seed);
+}
+
+/* The pool is so small that it is full most of the time. */
+static void test_copies_by_a_pool(void **state)
+{
+    copy_what_is_protected(*state, 1, last_pool_seed);
 }
 
 /* The line's image, compared with a full capture. */
@@ -373,7 +388,7 @@ int main(int argc, char **argv)
 {
     if (argc == 4) {
         first_seed = (unsigned)atoi(argv[1]);
-        last_seed = (unsigned)atoi(argv[2]);
+        last_seed = last_pool_seed = (unsigned)atoi(argv[2]);
         lines = (unsigned)atoi(argv[3]);
     }
     struct tracker_ops scan = tracker_pagemap_scan, soft = tracker_soft_dirty, book = tracker_bookkeeping;
@@ -389,6 +404,7 @@ int main(int argc, char **argv)
         {"protected, pagemap_scan", test_copies_of_what_is_protected, NULL, NULL, &scan},
         {"protected, soft_dirty", test_copies_of_what_is_protected, NULL, NULL, &soft},
         {"protected, full", test_copies_of_what_is_protected, NULL, NULL, &full},
+        {"by a pool, pagemap_scan", test_copies_by_a_pool, NULL, NULL, &scan},
     };
     return cmocka_run_group_tests(tests, begin_pool, end_pool);
 }

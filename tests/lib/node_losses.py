@@ -66,6 +66,7 @@ POINTS = {
         "prepare", "strobe", "drain", "capture", "captured", "mirror.send", "mirror.taken", "protected", "commit.before",
         "commit.recorded", "commit.after", "apply", "apply.pages", "apply.done", "apply.kept")},
     "agent.guarded": (AT, Way(options=("--policy", "cow"))),
+    "agent.pool.put": (AT, Way(options=("--policy", "cll"))),
     **{f"agent.parity.{step}": (AT, OF_PARITY) for step in ("send", "folded", "kept")},
     "agent.scrub": (AT, Way(options=("--scrub-interval", "50ms"))),
     **{f"agent.image.{step}": (ANY, AT_A_RESTART) for step in ("check", "root")},
@@ -92,6 +93,7 @@ LEFT_OUT = {
     "agent.processor": "what a node answers, before it has promised",
     "agent.memory": "the same",
     "agent.reopen": "of an agent in the place of a lost one: test_nodes.py",
+    "agent.pool.full": "the same step as agent.pool.put",
     "agent.epoch.recorded": "without belay run, on hosts: test_hosts_preload.py",
     **{f"agent.load.{step}": "of images whose ranks run before they have come: test_demand.py"
        for step in ("ask", "others", "rest", "send", "fill", "touched", "taken", "write", "attach", "fault", "whole")},
