@@ -1,5 +1,5 @@
-/* belay inspect - what was sent of each line to other nodes, by which granularity, and what the model said of
- * it. */
+/* belay inspect - of each line, what was copied when, and what was sent to other nodes in which granularity;
+ * and what the models of both said of it. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -19,10 +19,10 @@ static const struct argp argp = {
     .options = rows,
     .parser = tool_options_parser,
     .args_doc = "[JOB]",
-    .doc =
-        "Show what was sent of each line to other nodes: in whole pages or in lines of 64 bytes, what both "
-        "cost by the model, and what was measured."
-        "\vJOB may be left out if exactly one runs, or if there is only one.",
+    .doc = "Show of each line what was copied before, in and after the pause, what was sent to other nodes "
+           "in whole "
+           "pages or in lines of 64 bytes, what that cost by the models, and what was measured."
+           "\vJOB may be left out if exactly one runs, or if there is only one.",
 };
 
 /* Of a line whose changes were sent. */
@@ -60,24 +60,65 @@ static json_t *tell_line(const struct sent *sent)
                      real(line->send_ms));
 }
 
+/* Lines of which any memory was copied are in the list. */
+static json_t *tell_copies(const Belay__Wire__LineStatus *line)
+{
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "line",
+                     (json_int_t)line->line, "ahead_bytes", (json_int_t)line->ahead_bytes, "right_bytes",
+                     (json_int_t)line->right_bytes, "pause_bytes", (json_int_t)line->pause_bytes,
+                     "guarded_bytes", (json_int_t)line->guarded_bytes, "pause_copy_ms",
+                     real(line->pause_copy_ms), "pause_model_ms", real(line->pause_model_ms),
+                     "copied_model_ms", real(line->copied_model_ms), "copy_ms_per_gib",
+                     real(line->copy_ms_per_gib), "guard_ms_per_gib", real(line->guard_ms_per_gib),
+                     "fault_ms_per_gib", real(line->fault_ms_per_gib), "yield", real(line->yield));
+}
+
+static bool has_copies(const Belay__Wire__LineStatus *line)
+{
+    return line->ahead_bytes + line->pause_bytes + line->guarded_bytes > 0;
+}
+
 static int print_json(const Belay__Wire__JobStatus *job)
 {
-    json_t *lines = json_array();
+    json_t *lines = json_array(), *copies = json_array();
     struct sent sent;
-    for (size_t i = 0; i < job->n_lines; i++)
+    for (size_t i = 0; i < job->n_lines; i++) {
         if (look(job->lines[i], &sent))
             json_array_append_new(lines, tell_line(&sent));
-    return render_print_json(json_pack("{s:o, s:o}", "job", render_text_json(job->job), "lines", lines))
+        if (has_copies(job->lines[i]))
+            json_array_append_new(copies, tell_copies(job->lines[i]));
+    }
+    return render_print_json(json_pack("{s:o, s:o, s:o}", "job", render_text_json(job->job), "lines", lines,
+                                       "copies", copies))
                ? EXIT_INTERNAL
                : EXIT_OK;
 }
 
-static int inspect_job(const Belay__Wire__JobStatus *job, bool is_json)
+static void print_copies(const Belay__Wire__JobStatus *job)
+{
+    unsigned count = 0;
+    for (size_t i = 0; i < job->n_lines; i++) {
+        const Belay__Wire__LineStatus *line = job->lines[i];
+        if (!has_copies(line))
+            continue;
+        if (count++ == 0)
+            printf("%6s %10s %6s %10s %10s %9s %9s %9s %9s %9s %9s\n", "line", "ahead MiB", "right",
+                   "pause MiB", "after MiB", "pause ms", "model ms", "copied ms", "copy/GiB", "prot./GiB",
+                   "wait/GiB");
+        printf("%6" PRIu64 " %10.2f %6.2f %10.2f %10.2f %9.2f %9.2f %9.2f %9.1f %9.1f %9.1f\n", line->line,
+               line->ahead_bytes / MIB,
+               line->ahead_bytes > 0 ? (double)line->right_bytes / (double)line->ahead_bytes : 0,
+               line->pause_bytes / MIB, line->guarded_bytes / MIB, line->pause_copy_ms, line->pause_model_ms,
+               line->copied_model_ms, line->copy_ms_per_gib, line->guard_ms_per_gib, line->fault_ms_per_gib);
+    }
+    if (count > 0)
+        putchar('\n');
+}
+
+static void print_sent(const Belay__Wire__JobStatus *job)
 {
     struct sent sent;
     unsigned count = 0;
-    if (is_json)
-        return print_json(job);
     for (size_t i = 0; i < job->n_lines; i++) {
         const Belay__Wire__LineStatus *line = job->lines[i];
         if (!look(line, &sent))
@@ -93,6 +134,14 @@ static int inspect_job(const Belay__Wire__JobStatus *job, bool is_json)
     }
     if (count == 0)
         puts("No changes were sent to other nodes.");
+}
+
+static int inspect_job(const Belay__Wire__JobStatus *job, bool is_json)
+{
+    if (is_json)
+        return print_json(job);
+    print_copies(job);
+    print_sent(job);
     return fflush(stdout) ? EXIT_INTERNAL : EXIT_OK;
 }
 
@@ -103,7 +152,7 @@ static int inspect(int argc, char **argv)
 
 const struct command command_inspect = {
     .name = "inspect",
-    .summary = "show what lines sent to other nodes, and what it cost",
+    .summary = "show what lines copied and sent to other nodes, and what it cost",
     .argp = &argp,
     .run = inspect,
 };

@@ -72,6 +72,16 @@ json_t *render_line_json(const Belay__Wire__LineStatus *line)
     put_number(object, "pool_bytes", line->pool_bytes);
     put_number(object, "pool_waits", line->pool_waits);
     put_ms(object, "pool_wait_ms", line->pool_wait_ms);
+    put_number(object, "ahead_bytes", line->ahead_bytes);
+    put_number(object, "right_bytes", line->right_bytes);
+    put_number(object, "pause_bytes", line->pause_bytes);
+    put_ms(object, "pause_copy_ms", line->pause_copy_ms);
+    put_ms(object, "pause_model_ms", line->pause_model_ms);
+    put_ms(object, "copied_model_ms", line->copied_model_ms);
+    put_ms(object, "copy_ms_per_gib", line->copy_ms_per_gib);
+    put_ms(object, "guard_ms_per_gib", line->guard_ms_per_gib);
+    put_ms(object, "fault_ms_per_gib", line->fault_ms_per_gib);
+    put_ms(object, "yield", line->yield);
     put_ms(object, "converge_ms", line->converge_ms);
     put_ms(object, "drain_ms", line->drain_ms);
     put_ms(object, "pause_ms", line->pause_ms);
@@ -267,11 +277,13 @@ static void print_pool(FILE *stream, const Belay__Wire__JobStatus *status)
     if (line && line->pool_waits > 0)
         print_line(stream,
                    "  pool      %.1f MiB for each rank, full in line %" PRIu64 ": %" PRIu64
-                   " writes waited for room, %.1f ms in all",
+                   " copies for writers waited for room, %.1f ms in all",
                    mib(line->pool_bytes), line->line, line->pool_waits, line->pool_wait_ms);
     else if (line)
-        print_line(stream, "  pool      %.1f MiB for each rank, no write waited for room in line %" PRIu64,
-                   mib(line->pool_bytes), line->line);
+        print_line(
+            stream,
+            "  pool      %.1f MiB for each rank, no copy for a writer waited for room in line %" PRIu64,
+            mib(line->pool_bytes), line->line);
 }
 
 static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)

@@ -33,7 +33,9 @@ def assert_shown(sandbox):
     lines = json.loads(sandbox.belay("inspect", "job", "--json").stdout)["lines"]
     assert len(lines) >= 4 and all(line["measured_ms"] >= line["send_ms"] > 0 for line in lines)
     table = sandbox.belay("inspect", "job").stdout.splitlines()
-    assert table[0].split()[0] == "line" and len(table) > len(lines)
+    copies, sent = table[: table.index("")], table[table.index("") + 1:]
+    assert copies[0].split()[:2] == ["line", "ahead"] and sent[0].split()[:2] == ["line", "pages"]
+    assert len(copies) > len(lines) and len(sent) > len(lines)
     advice = json.loads(sandbox.belay("advise", "job", "--json").stdout)
     schemes = {scheme["scheme"]: scheme for scheme in advice["schemes"]}
     assert advice["nodes"] == 2 and advice["lines"] >= 4 and advice["send_bytes_per_s"] > 0

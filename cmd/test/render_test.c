@@ -146,8 +146,10 @@ static void test_line_json(void **state)
                 "converge_ms", "drain_ms", "pause_ms", "felt_pause_ms", "protect_ms", "total_ms", "reason",
                 "begun_at_ms", "sent_page_bytes", "page_parts", "line_parts", "compare_ms", "send_ms",
                 "page_model_ms", "line_model_ms", "guarded_bytes", "guard_faults", "longest_fault_ms",
-                "pool_bytes", "pool_waits", "pool_wait_ms");
-    assert_int_equal(json_object_size(value), 27);
+                "pool_bytes", "pool_waits", "pool_wait_ms", "ahead_bytes", "right_bytes", "pause_bytes",
+                "pause_copy_ms", "pause_model_ms", "copied_model_ms", "copy_ms_per_gib", "guard_ms_per_gib",
+                "fault_ms_per_gib", "yield");
+    assert_int_equal(json_object_size(value), 37);
     assert_int_equal(json_integer_value(json_object_get(value, "begun_at_ms")), 1700000000123);
     assert_true(json_real_value(json_object_get(value, "protect_ms")) == 3.5);
     assert_true(json_integer_value(json_object_get(value, "image_bytes")) == 5ll << 40);
@@ -209,9 +211,9 @@ static void test_pool(void **state)
 {
     (void)state;
     char *full = text_of_pool(12), *roomy = text_of_pool(0);
-    assert_non_null(
-        strstr(full, "64.0 MiB for each rank, full in line 7: 12 writes waited for room, 2.2 ms"));
-    assert_non_null(strstr(roomy, "64.0 MiB for each rank, no write waited for room in line 7"));
+    assert_non_null(strstr(
+        full, "64.0 MiB for each rank, full in line 7: 12 copies for writers waited for room, 2.2 ms"));
+    assert_non_null(strstr(roomy, "64.0 MiB for each rank, no copy for a writer waited for room in line 7"));
     free(full);
     free(roomy);
 }

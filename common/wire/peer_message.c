@@ -207,6 +207,16 @@ static void fill_measures(const struct peer_measures *measures, Belay__Wire__Pee
     to->pool_bytes = measures->guarded.pool_bytes;
     to->pool_waits = measures->guarded.pool_waits;
     to->pool_wait_ns = measures->guarded.pool_wait_ns;
+    to->ahead_bytes = measures->copied.ahead_bytes;
+    to->right_bytes = measures->copied.right_bytes;
+    to->pause_bytes = measures->copied.pause_bytes;
+    to->pause_copy_ns = measures->copied.pause_ns;
+    to->pause_model_ns = measures->copied.pause_model_ns;
+    to->copied_model_ns = measures->copied.copied_model_ns;
+    to->copy_ns_per_mib = measures->copied.copy_ns_per_mib;
+    to->guard_ns_per_mib = measures->copied.guard_ns_per_mib;
+    to->fault_ns_per_mib = measures->copied.fault_ns_per_mib;
+    to->yield_ppm = measures->copied.yield_ppm;
 }
 
 /* NULL: it is what the receiver expects. */
@@ -335,5 +345,15 @@ static void read_message(const struct peer_unpacked *unpacked, struct peer_messa
                                                                .longest_fault_ns = measures->longest_fault_ns,
                                                                .pool_bytes = measures->pool_bytes,
                                                                .pool_waits = measures->pool_waits,
-                                                               .pool_wait_ns = measures->pool_wait_ns}};
+                                                               .pool_wait_ns = measures->pool_wait_ns},
+                                                   .copied = {.ahead_bytes = measures->ahead_bytes,
+                                                              .right_bytes = measures->right_bytes,
+                                                              .pause_bytes = measures->pause_bytes,
+                                                              .pause_ns = measures->pause_copy_ns,
+                                                              .pause_model_ns = measures->pause_model_ns,
+                                                              .copied_model_ns = measures->copied_model_ns,
+                                                              .copy_ns_per_mib = measures->copy_ns_per_mib,
+                                                              .guard_ns_per_mib = measures->guard_ns_per_mib,
+                                                              .fault_ns_per_mib = measures->fault_ns_per_mib,
+                                                              .yield_ppm = measures->yield_ppm}};
 }

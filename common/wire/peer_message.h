@@ -93,12 +93,20 @@ struct peer_guarded {
     uint64_t pool_bytes, pool_waits, pool_wait_ns;
 };
 
+/* What was copied when of a line, and what the model said; see peer.proto. */
+struct peer_copied {
+    uint64_t ahead_bytes, right_bytes, pause_bytes;
+    uint64_t pause_ns, pause_model_ns, copied_model_ns;
+    uint64_t copy_ns_per_mib, guard_ns_per_mib, fault_ns_per_mib, yield_ppm;
+};
+
 /* Durations and sizes of one member and one line; see peer.proto. */
 struct peer_measures {
     uint64_t drain_ns, pause_ns, felt_ns, late_ns;
     uint64_t dirty_bytes, captured_bytes, image_bytes;
     struct peer_sent sent;
     struct peer_guarded guarded;
+    struct peer_copied copied;
 };
 
 struct peer_message {

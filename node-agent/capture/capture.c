@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/fault/fault.h"
@@ -11,6 +12,7 @@
 #include "node-agent/capture/pooled.h"
 
 #define GUARD_LEAST_BYTES (4ull << 20)      /* copied in the pause in about 1 ms */
+#define CHOICE_LEAST_BYTES (1ull << 20)     /* less is not looked at, where the model chooses */
 #define STRETCH_LEAST 16u                   /* mappings */
 #define STRETCH_MAPPING_BYTES (64ull << 10) /* on average, at most ... */
 #define STRETCH_MOST_BYTES (1ull << 20)     /* ... and each, or it is no part of a stretch */
@@ -33,6 +35,7 @@ struct capture {
     struct pooled pooled;   /* where they go first; without a pool nothing */
     struct cow_faults faults;
     struct page_pool_waits waits;
+    struct capture_costs costs;
     bool is_cancelled; /* atomic */
     int fd;            /* -1: none yet */
 };
@@ -160,6 +163,11 @@ struct page_pool_waits capture_waits(const struct capture *capture)
     return capture->waits;
 }
 
+const struct capture_costs *capture_costs(const struct capture *capture)
+{
+    return &capture->costs;
+}
+
 uint64_t capture_image_bytes(const struct capture *capture)
 {
     struct image_pages pages = {.runs = &capture->present};
@@ -194,6 +202,7 @@ int capture_ahead(struct capture *capture, const struct stage_limits *limits, st
         rc = find_pages(capture, true, err);
     if (rc == 0 && memory_is_tracked(memory))
         rc = ahead_copy(memory, &capture->maps, &capture->pages, limits, &capture->copied_bytes, err);
+    memory->ahead_bytes += capture->copied_bytes;
     pthread_mutex_unlock(&memory->lock);
     return rc;
 }
@@ -531,7 +540,10 @@ static void begin_guarding(struct capture *capture)
         .present = &capture->pages.present,
         .ops = memory->ops,
         .tracker = memory->tracker,
-        .least_bytes = least_bytes ? least_bytes : GUARD_LEAST_BYTES,
+        .least_bytes = least_bytes                    ? least_bytes
+                       : capture->subject.is_choosing ? CHOICE_LEAST_BYTES
+                                                      : GUARD_LEAST_BYTES,
+        .cost = capture->subject.is_choosing ? &memory->cost : NULL,
         .copy = copy_chunk,
         .context = capture,
         .copying = capture->subject.copying,
@@ -543,19 +555,52 @@ static void begin_guarding(struct capture *capture)
     capture->is_guarding = cow_is_copying(memory->cow);
 }
 
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Of a whole image they say nothing of deltas: its memory is new. */
+static void note_costs(struct capture *capture, uint64_t guard_ns, uint64_t copy_ns)
+{
+    struct capture_costs *costs = &capture->costs;
+    struct cost *cost = &capture->subject.memory->cost;
+    uint64_t guarded_bytes = runs_bytes(&capture->guarded);
+    costs->cost = *cost;
+    costs->pause_ns = guard_ns + copy_ns;
+    costs->ahead_bytes = capture->subject.memory->ahead_bytes;
+    costs->right_bytes = runs_bytes(&capture->runs) - guarded_bytes - costs->pause_bytes;
+    costs->pause_model_ns = cost_pause_ns(cost, costs->pause_bytes, guarded_bytes);
+    costs->copied_model_ns = cost_pause_ns(cost, costs->pause_bytes + guarded_bytes, 0);
+    if (capture->base_line == 0)
+        return;
+    cost_note_ahead(cost, costs->ahead_bytes, costs->right_bytes);
+    cost_note_copied(cost, costs->pause_bytes, copy_ns);
+    cost_note_guarded(cost, guarded_bytes, guard_ns);
+    if (guarded_bytes == 0) /* else when they are over */
+        cost_note_faults(cost, 0, 0);
+}
+
 /* What may not be written by others unseen is protected. */
 static int copy_unguarded(struct capture *capture, unsigned threads, struct belay_error *err)
 {
     struct memory *memory = capture->subject.memory;
     const struct stage_source source = source_of(capture);
     struct run_set rest = {0};
+    uint64_t begin_ns = now_ns();
     if (capture->subject.is_guarding && memory_can_be_guarded(memory))
         begin_guarding(capture);
+    uint64_t guarded_ns = now_ns();
     int rc = runs_subtract(&capture->runs, &capture->guarded, &rest);
     if (rc < 0)
         belay_error_errno(err, "cannot note pages");
     if (rc == 0)
-        rc = stage_copy(memory->stage, &source, &rest, threads, &capture->copied_bytes, err);
+        rc = stage_copy(memory->stage, &source, &rest, threads, &capture->costs.pause_bytes, err);
+    capture->copied_bytes += capture->costs.pause_bytes;
+    if (rc == 0)
+        note_costs(capture, guarded_ns - begin_ns, now_ns() - guarded_ns);
     runs_release(&rest);
     return rc;
 }
@@ -574,6 +619,7 @@ static int copy_guarded(struct capture *capture, struct belay_error *err)
     if (memory->pool)
         capture->waits = page_pool_waits(memory->pool);
     capture->faults = cow_faults(memory->cow);
+    cost_note_faults(&memory->cost, runs_bytes(&capture->guarded), capture->faults.all_ns);
     capture->copied_bytes += runs_bytes(&capture->guarded);
     return stage_note_current(memory->stage, &capture->guarded) == 0
                ? 0

@@ -30,7 +30,8 @@ struct capture_subject {
     struct memory *memory;             /* of the rank; a reference is taken */
     const char *program;               /* path of the executable; copied */
     const struct control_moves *moves; /* of the rank, which stands still; copied; NULL: none */
-    bool is_guarding;                  /* copy what can be protected after the rank has been let go */
+    bool is_guarding;                  /* copy what can be protected after the rank has been let go ... */
+    bool is_choosing;                  /* ... where that is cheaper, by cost.h */
     uint64_t guard_least_bytes;        /* to be copied of a mapping: less is copied before; 0: 4 MiB */
     struct control_copying *copying;   /* of the rank, until capture_finish() has returned; NULL: see cow.h */
     struct image_header header;        /* line, rank, ranks, resume_context, identity, layout_version */
@@ -68,6 +69,16 @@ uint64_t capture_guarded_bytes(const struct capture *capture);
 struct cow_faults capture_faults(const struct capture *capture);
 /* ... and those that found the pool full. */
 struct page_pool_waits capture_waits(const struct capture *capture);
+/* Known after capture_copy(): what was copied when, and what the model said of it. */
+struct capture_costs {
+    uint64_t ahead_bytes, right_bytes; /* copied ahead; of these, right in the pause */
+    uint64_t pause_bytes;              /* copied in the pause */
+    uint64_t pause_ns;                 /* that this and the protection took */
+    double pause_model_ns;             /* the same by the model, before it was measured */
+    double copied_model_ns;            /* by the model, had nothing been protected */
+    struct cost cost;                  /* what the model went by */
+};
+const struct capture_costs *capture_costs(const struct capture *capture);
 /* How many of capture_bytes() fit into memory that is already held for staging. */
 uint64_t capture_reserved_bytes(const struct capture *capture);
 /* Memory is scarce: what is held for staging, and is not needed at this line, is given back. */

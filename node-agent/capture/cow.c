@@ -242,6 +242,15 @@ static int scan(const struct cow *cow, const struct run_set *pages, uint32_t cat
     return rc;
 }
 
+/* The parts of a mapping in bytes: what is left to be copied, and what has content. */
+static bool is_worth_it(const struct cow_request *request, uint64_t rest, uint64_t present)
+{
+    if (rest == 0 || rest < request->least_bytes)
+        return false;
+    return request->cost ? cost_is_guarding_cheaper(request->cost, rest, present)
+                         : rest * LEAST_PART >= present;
+}
+
 /* Hold a mapping, if that is worth while, and protect its part of the rest: *rest. */
 static int guard_mapping(struct cow *cow, const struct cow_request *request, const struct mapping *mapping,
                          struct run_set *rest)
@@ -251,11 +260,9 @@ static int guard_mapping(struct cow *cow, const struct cow_request *request, con
     int rc = runs_slice(request->rest, start, end, rest);
     if (rc == 0)
         rc = runs_slice(request->present, start, end, &present);
-    uint64_t bytes = runs_bytes(rest);
-    bool is_worth_it =
-        bytes > 0 && bytes >= request->least_bytes && bytes * LEAST_PART >= runs_bytes(&present);
+    bool is_worth = is_worth_it(request, runs_bytes(rest), runs_bytes(&present));
     runs_release(&present);
-    if (rc == 0 && is_worth_it && can_be_held(mapping) && hold(cow, request, mapping) == 0) {
+    if (rc == 0 && is_worth && can_be_held(mapping) && hold(cow, request, mapping) == 0) {
         if (protect(cow, rest) == 0)
             return 0;
         lift(cow, start, end);
@@ -453,6 +460,7 @@ static void serve_write(struct cow *cow, uint64_t page)
         lift(cow, chunk->start, chunk->end);
     uint64_t took_ns = now_ns() - begin_ns;
     cow->faults.count++;
+    cow->faults.all_ns += took_ns;
     cow->faults.longest_ns = took_ns > cow->faults.longest_ns ? took_ns : cow->faults.longest_ns;
 }
 

@@ -23,6 +23,7 @@
 #include "common/image/runs.h"
 #include "common/util/error.h"
 #include "common/wire/control.h"
+#include "node-agent/capture/cost.h"
 #include "node-agent/capture/maps.h"
 #include "node-agent/capture/tracker.h"
 
@@ -45,6 +46,7 @@ struct cow_request {
     cow_copy_f copy; /* called until cow_finish() or cow_end() */
     void *context;
     uint64_t least_bytes;            /* of a mapping's rest: less is copied in the pause */
+    const struct cost *cost;         /* by which mappings are chosen; NULL: by a share of their pages */
     struct control_copying *copying; /* of the process; NULL: it takes no pages away */
 };
 
@@ -85,9 +87,10 @@ bool cow_is_copying(const struct cow *cow);
  */
 void cow_end(struct cow *cow, const void *context);
 
-/* Of the last line: how many writers had to wait for a copy, and the longest of these copies. */
+/* Of the last line: how many writers met protected pages, how long they were served, and the longest time. */
 struct cow_faults {
     uint64_t count;
+    uint64_t all_ns;
     uint64_t longest_ns;
 };
 struct cow_faults cow_faults(struct cow *cow);

@@ -26,6 +26,7 @@ struct memory *memory_create(pid_t pid, const struct layout *layout, const struc
     memory->ops = ops;
     memory->references = 1;
     memory->base_line = base_line;
+    cost_init(&memory->cost);
     memory->stage = stage_create();
     memory->hot = hot_create();
     memory->tokens = file_tokens_create();
@@ -52,6 +53,7 @@ void memory_inherit(struct memory *memory, struct memory *former)
     page_pool_end(former->pool, NULL);
     stage_inherit(memory->stage, former->stage);
     hot_inherit(memory->hot, former->hot);
+    memory->cost = former->cost;
     pthread_mutex_unlock(&former->lock);
 }
 
@@ -135,6 +137,7 @@ void memory_begin_line(struct memory *memory, uint64_t line)
     stage_forget(memory->stage);
     give_back(memory);
     memory->line = line;
+    memory->ahead_bytes = 0;
     hot_begin_line(memory->hot);
 }
 
@@ -231,6 +234,14 @@ bool memory_can_be_guarded(const struct memory *memory)
 bool memory_is_tracked(const struct memory *memory)
 {
     return memory->ops->is_concurrent && trust_of(memory) == MEMORY_TRUST_ALL;
+}
+
+bool memory_wants_ahead(struct memory *memory)
+{
+    pthread_mutex_lock(&memory->lock);
+    bool is_worth = !memory_has_base(memory) || cost_is_ahead_worth(&memory->cost);
+    pthread_mutex_unlock(&memory->lock);
+    return is_worth;
 }
 
 bool memory_is_based(struct memory *memory)

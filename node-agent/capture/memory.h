@@ -87,6 +87,9 @@ const char *memory_tracker_name(const struct memory *memory);
 /* Whether pages can be protected while they are copied: others do not write to them unseen. */
 bool memory_can_be_guarded(const struct memory *memory);
 
+/* Whether copying ahead is worth its cost, by what the last lines have cost (cost.h). From any thread. */
+bool memory_wants_ahead(struct memory *memory);
+
 /* Whether the next line saves changes only. From any thread. */
 bool memory_is_based(struct memory *memory);
 

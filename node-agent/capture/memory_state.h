@@ -12,6 +12,7 @@
 #include "common/image/layout.h"
 #include "common/image/runs.h"
 #include "common/util/error.h"
+#include "node-agent/capture/cost.h"
 #include "node-agent/capture/cow.h"
 #include "node-agent/capture/faults.h"
 #include "node-agent/capture/hot.h"
@@ -35,6 +36,8 @@ struct memory {
     struct hot *hot;
     struct cow *cow;        /* NULL: nothing can be guarded */
     struct page_pool *pool; /* NULL: protected pages are copied to their places at once */
+    struct cost cost;       /* of its last lines */
+    uint64_t ahead_bytes;   /* copied ahead of `line` */
     struct file_tokens *tokens;
     struct faults faults; /* of the process, when it was captured last */
     int trust;            /* enum memory_trust; atomic, it only falls */

@@ -30,7 +30,8 @@ struct page_pool;
 typedef int (*page_pool_put_f)(void *context, const struct run_set *pages, const char *memory,
                                struct belay_error *err);
 
-/* Since page_pool_begin(): writers whose copy had to wait for a free slot, and how long they did in all. */
+/* Since page_pool_begin(): copies that writers awaited and that had to wait for a free slot, and how long
+ * they did in all. */
 struct page_pool_waits {
     uint64_t count;
     uint64_t ns;

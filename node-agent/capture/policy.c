@@ -45,3 +45,8 @@ bool policy_is_pooled(enum policy policy)
 {
     return policy == POLICY_CLL;
 }
+
+bool policy_chooses(enum policy policy)
+{
+    return policy == POLICY_AUTO;
+}

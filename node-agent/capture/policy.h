@@ -27,6 +27,8 @@ bool policy_is_held(enum policy policy);
 bool policy_copies_ahead(enum policy policy, bool is_whole);
 /* Is memory protected in the pause, and copied after it? */
 bool policy_protects(enum policy policy);
+/* ... where that has cost less, and is anything copied ahead only while that has paid (cost.h)? */
+bool policy_chooses(enum policy policy);
 /* ... by way of a pool? */
 bool policy_is_pooled(enum policy policy);
 

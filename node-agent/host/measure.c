@@ -46,6 +46,20 @@ static void take_guarded(struct peer_guarded *part, const struct peer_guarded *o
     part->pool_wait_ns = larger(part->pool_wait_ns, of->pool_wait_ns);
 }
 
+static void take_copied(struct peer_copied *part, const struct peer_copied *of)
+{
+    part->ahead_bytes = larger(part->ahead_bytes, of->ahead_bytes);
+    part->right_bytes = larger(part->right_bytes, of->right_bytes);
+    part->pause_bytes = larger(part->pause_bytes, of->pause_bytes);
+    part->pause_ns = larger(part->pause_ns, of->pause_ns);
+    part->pause_model_ns = larger(part->pause_model_ns, of->pause_model_ns);
+    part->copied_model_ns = larger(part->copied_model_ns, of->copied_model_ns);
+    part->copy_ns_per_mib = larger(part->copy_ns_per_mib, of->copy_ns_per_mib);
+    part->guard_ns_per_mib = larger(part->guard_ns_per_mib, of->guard_ns_per_mib);
+    part->fault_ns_per_mib = larger(part->fault_ns_per_mib, of->fault_ns_per_mib);
+    part->yield_ppm = larger(part->yield_ppm, of->yield_ppm);
+}
+
 /* None of them becomes less. */
 void measure_take(struct host_measure *measure, uint32_t member, const struct peer_measures *of)
 {
@@ -68,6 +82,7 @@ void measure_take(struct host_measure *measure, uint32_t member, const struct pe
     part->sent.page_parts = larger(part->sent.page_parts, of->sent.page_parts);
     part->sent.line_parts = larger(part->sent.line_parts, of->sent.line_parts);
     take_guarded(&part->guarded, &of->guarded);
+    take_copied(&part->copied, &of->copied);
 }
 
 /* Without memory for the parts nothing is known to be complete, and the line ends without measurements. */
@@ -102,6 +117,22 @@ static void add_guarded(struct peer_guarded *all, const struct peer_guarded *of)
     all->pool_wait_ns += of->pool_wait_ns;
 }
 
+/* A member without a yield has no ranks. */
+static void add_copied(struct peer_copied *all, const struct peer_copied *of)
+{
+    all->ahead_bytes += of->ahead_bytes;
+    all->right_bytes += of->right_bytes;
+    all->pause_bytes += of->pause_bytes;
+    all->pause_ns = larger(all->pause_ns, of->pause_ns);
+    all->pause_model_ns = larger(all->pause_model_ns, of->pause_model_ns);
+    all->copied_model_ns = larger(all->copied_model_ns, of->copied_model_ns);
+    all->copy_ns_per_mib = larger(all->copy_ns_per_mib, of->copy_ns_per_mib);
+    all->guard_ns_per_mib = larger(all->guard_ns_per_mib, of->guard_ns_per_mib);
+    all->fault_ns_per_mib = larger(all->fault_ns_per_mib, of->fault_ns_per_mib);
+    if (all->yield_ppm == 0 || (of->yield_ppm > 0 && of->yield_ppm < all->yield_ppm))
+        all->yield_ppm = of->yield_ppm;
+}
+
 struct peer_measures measure_merge(const struct host_measure *measure)
 {
     struct peer_measures all = {0};
@@ -123,6 +154,7 @@ struct peer_measures measure_merge(const struct host_measure *measure)
         all.sent.page_parts += of->sent.page_parts;
         all.sent.line_parts += of->sent.line_parts;
         add_guarded(&all.guarded, &of->guarded);
+        add_copied(&all.copied, &of->copied);
     }
     return all;
 }
@@ -164,6 +196,7 @@ void measure_fill(const struct host_measure *measure, struct history_line *entry
     entry->converge_ms = between(measure->strobe_ns, measure->converged_ns) / 1e6;
     entry->sent = all.sent;
     entry->guarded = all.guarded;
+    entry->copied = all.copied;
     entry->protect_ms = between(measure->captured_ns, measure->end_ns) / 1e6;
     entry->drain_ms = all.drain_ns / 1e6;
     entry->pause_ms = all.pause_ns / 1e6;

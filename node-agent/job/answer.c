@@ -4,6 +4,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* A nanosecond for a MiB is 1.024 us for a GiB. */
+static double ms_per_gib(uint64_t ns_per_mib)
+{
+    return (double)ns_per_mib * 1024 / 1e6;
+}
+
+static void fill_copied(const struct peer_copied *copied, Belay__Wire__LineStatus *status)
+{
+    status->ahead_bytes = copied->ahead_bytes;
+    status->right_bytes = copied->right_bytes;
+    status->pause_bytes = copied->pause_bytes;
+    status->pause_copy_ms = (double)copied->pause_ns / 1e6;
+    status->pause_model_ms = (double)copied->pause_model_ns / 1e6;
+    status->copied_model_ms = (double)copied->copied_model_ns / 1e6;
+    status->copy_ms_per_gib = ms_per_gib(copied->copy_ns_per_mib);
+    status->guard_ms_per_gib = ms_per_gib(copied->guard_ns_per_mib);
+    status->fault_ms_per_gib = ms_per_gib(copied->fault_ns_per_mib);
+    status->yield = (double)copied->yield_ppm / 1e6;
+}
+
 void answer_fill_line(const struct history_line *entry, Belay__Wire__LineStatus *status)
 {
     status->line = entry->line;
@@ -26,6 +46,7 @@ void answer_fill_line(const struct history_line *entry, Belay__Wire__LineStatus 
     status->pool_bytes = entry->guarded.pool_bytes;
     status->pool_waits = entry->guarded.pool_waits;
     status->pool_wait_ms = (double)entry->guarded.pool_wait_ns / 1e6;
+    fill_copied(&entry->copied, status);
     status->converge_ms = entry->converge_ms;
     status->drain_ms = entry->drain_ms;
     status->pause_ms = entry->pause_ms;

@@ -21,6 +21,7 @@ struct history_line {
     uint64_t image_bytes, dirty_bytes, captured_bytes;
     struct peer_sent sent;
     struct peer_guarded guarded;
+    struct peer_copied copied;
     uint64_t begun_at_ms; /* since 1970; 0: not known */
     double converge_ms, drain_ms, pause_ms, felt_pause_ms, protect_ms, total_ms;
     char reason[HISTORY_REASON_BYTES]; /* of an abort */

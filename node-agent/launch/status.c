@@ -97,6 +97,20 @@ static struct peer_guarded guarded_of(const Belay__Wire__LineStatus *line)
                                  .pool_wait_ns = ns_of(line->pool_wait_ms)};
 }
 
+static struct peer_copied copied_of(const Belay__Wire__LineStatus *line)
+{
+    return (struct peer_copied){.ahead_bytes = line->ahead_bytes,
+                                .right_bytes = line->right_bytes,
+                                .pause_bytes = line->pause_bytes,
+                                .pause_ns = ns_of(line->pause_copy_ms),
+                                .pause_model_ns = ns_of(line->pause_model_ms),
+                                .copied_model_ns = ns_of(line->copied_model_ms),
+                                .copy_ns_per_mib = ns_of(line->copy_ms_per_gib / 1024),
+                                .guard_ns_per_mib = ns_of(line->guard_ms_per_gib / 1024),
+                                .fault_ns_per_mib = ns_of(line->fault_ms_per_gib / 1024),
+                                .yield_ppm = ns_of(line->yield)};
+}
+
 int status_take(struct job *job, const Belay__Wire__JobStatus *status)
 {
     if (status->n_history > HISTORY_MAX || status->n_lines > HISTORY_MAX) {
@@ -137,6 +151,7 @@ int status_take(struct job *job, const Belay__Wire__JobStatus *status)
         to->captured_bytes = from->captured_bytes;
         to->sent = sent_of(from);
         to->guarded = guarded_of(from);
+        to->copied = copied_of(from);
         to->converge_ms = from->converge_ms;
         to->drain_ms = from->drain_ms;
         to->pause_ms = from->pause_ms;

@@ -64,7 +64,8 @@ void line_ahead_cancel(struct line_ahead *whole)
 
 static bool is_wanted(const struct line_ahead_request *request, struct memory *memory)
 {
-    return memory_is_tracked(memory) && policy_copies_ahead(request->policy, !memory_is_based(memory));
+    return memory_is_tracked(memory) && policy_copies_ahead(request->policy, !memory_is_based(memory)) &&
+           (!policy_chooses(request->policy) || memory_wants_ahead(memory));
 }
 
 static bool is_any_wanted(const struct line_ahead_request *request)

@@ -133,6 +133,31 @@ uint64_t line_capture_dirty_bytes(const struct line_capture *whole)
     return bytes + (whole->shared.capture ? shared_data_bytes(whole->shared.capture) : 0);
 }
 
+static void take_larger(uint64_t *value, double ns)
+{
+    *value = ns > (double)*value ? (uint64_t)ns : *value;
+}
+
+struct peer_copied line_capture_copied(const struct line_capture *whole)
+{
+    struct peer_copied all = {.yield_ppm = 1000000};
+    for (uint32_t i = 0; i < whole->request.count; i++) {
+        const struct capture_costs *costs = capture_costs(whole->parts[i].capture);
+        uint64_t yield_ppm = (uint64_t)(costs->cost.yield * 1e6);
+        all.ahead_bytes += costs->ahead_bytes;
+        all.right_bytes += costs->right_bytes;
+        all.pause_bytes += costs->pause_bytes;
+        take_larger(&all.pause_ns, (double)costs->pause_ns);
+        take_larger(&all.pause_model_ns, costs->pause_model_ns);
+        take_larger(&all.copied_model_ns, costs->copied_model_ns);
+        take_larger(&all.copy_ns_per_mib, costs->cost.copy_ns * (1 << 20));
+        take_larger(&all.guard_ns_per_mib, costs->cost.guard_ns * (1 << 20));
+        take_larger(&all.fault_ns_per_mib, costs->cost.fault_ns * (1 << 20));
+        all.yield_ppm = yield_ppm < all.yield_ppm ? yield_ppm : all.yield_ppm;
+    }
+    return all;
+}
+
 struct peer_guarded line_capture_guarded(const struct line_capture *whole)
 {
     struct peer_guarded all = {0};
@@ -207,6 +232,7 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
         .program = rank_program(rank),
         .moves = &rank_control(rank)->moves,
         .is_guarding = policy_protects(whole->request.policy),
+        .is_choosing = policy_chooses(whole->request.policy),
         .copying = rank_copying(rank),
         .header = {.line = whole->request.line,
                    .rank = rank_number(rank),

@@ -63,6 +63,9 @@ uint64_t line_capture_dirty_bytes(const struct line_capture *capture);
 /* What was protected, and copied while the ranks ran; for a capture that is done. */
 struct peer_guarded line_capture_guarded(const struct line_capture *capture);
 
+/* What was copied when, and what the model said; for a capture that is done. */
+struct peer_copied line_capture_copied(const struct line_capture *capture);
+
 /* The line that was captured has committed: the next captures are measured against it. Frees. */
 void line_capture_commit(struct line_capture *capture);
 

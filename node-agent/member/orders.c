@@ -271,6 +271,7 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
     member->times.captured_bytes += captured_bytes;
     member->times.dirty_bytes = line_capture_dirty_bytes(member->capture);
     member->times.guarded = line_capture_guarded(member->capture);
+    member->times.copied = line_capture_copied(member->capture);
     complain(member, line_capture_complaint(member->capture), &member->has_complained);
     if (reason) {
         say_aborted(member, reason);

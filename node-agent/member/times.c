@@ -85,7 +85,8 @@ struct peer_measures times_tell(const struct line_times *times, struct rank *con
                                .captured_bytes = times->captured_bytes,
                                .image_bytes = times->image_bytes,
                                .sent = times->sent,
-                               .guarded = times->guarded};
+                               .guarded = times->guarded,
+                               .copied = times->copied};
     uint64_t over_ns = times->end_ns;
     for (uint32_t i = 0; times->stopped_ns && i < count; i++) {
         uint64_t again_ns = resumed_ns(times, ranks[i]);

@@ -20,6 +20,7 @@ struct line_times {
     uint64_t image_bytes;                                 /* of the images, once the line is committed */
     struct peer_sent sent;                                /* to other members */
     struct peer_guarded guarded;                          /* copied while the ranks ran */
+    struct peer_copied copied;                            /* what was copied when */
     uint64_t *stopped_ns; /* by rank of this node: when it stopped; NULL: not parked yet */
 };
 

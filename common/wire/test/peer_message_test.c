@@ -147,8 +147,16 @@ static void measures_come_whole(void **state)
 {
     (void)state;
     struct peer_message sent = word(PEER_RESUMED, 9), came;
-    sent.measures = (struct peer_measures){
-        1, 2, 3, 4, 5, 6, UINT64_MAX, {8, 9, 10, 11, 12, 13, 14, 15}, {16, 17, 18, 19, 20, 21}};
+    sent.measures = (struct peer_measures){1,
+                                           2,
+                                           3,
+                                           4,
+                                           5,
+                                           6,
+                                           UINT64_MAX,
+                                           {8, 9, 10, 11, 12, 13, 14, 15},
+                                           {16, 17, 18, 19, 20, 21},
+                                           {22, 23, 24, 25, 26, 27, 28, 29, 30, 31}};
     struct peer_unpacked *unpacked = carry(&sent, &member, &came);
     assert_non_null(unpacked);
     assert_memory_equal(&came.measures, &sent.measures, sizeof sent.measures);
