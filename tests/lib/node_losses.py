@@ -44,6 +44,7 @@ AT_A_RESTART = Way(restarts=True)
 AT_THE_START = Way(begins_anew=True)
 OF_FILES = Way(restarts=True, program="files", arguments=("--mode", "rewrite"), outputs="data-*", targets=(0,), has_changes=True)
 OF_LINKS = replace(OF_FILES, arguments=("--mode", "rename"))  # those that were removed are made anew
+OF_HOT_MEMORY = Way(program="mem_dirty", arguments=("--mode", "hot", "--value", 6))  # so that each line protects some
 OF_SHARED = Way(restarts=True, program="kin", homes=(0, 0, 1, 1, 2, 2))  # neighbours share memory
 # The spare, node 2, fetches what node 0 had.
 BY_A_SPARE = Way(nodes=2, options=("--spares", "1"), first=0, targets=(2,))
@@ -65,8 +66,8 @@ POINTS = {
     **{f"agent.{step}": (AT, AT_A_LINE) for step in (
         "prepare", "strobe", "drain", "capture", "captured", "mirror.send", "mirror.taken", "protected", "commit.before",
         "commit.recorded", "commit.after", "apply", "apply.pages", "apply.done", "apply.kept")},
-    "agent.guarded": (AT, Way(options=("--policy", "cow"))),
-    "agent.pool.put": (AT, Way(options=("--policy", "cll"))),
+    "agent.guarded": (AT, replace(OF_HOT_MEMORY, options=("--policy", "cow"))),
+    "agent.pool.put": (AT, replace(OF_HOT_MEMORY, options=("--policy", "cll"))),
     **{f"agent.parity.{step}": (AT, OF_PARITY) for step in ("send", "folded", "kept")},
     "agent.scrub": (AT, Way(options=("--scrub-interval", "50ms"))),
     **{f"agent.image.{step}": (ANY, AT_A_RESTART) for step in ("check", "root")},
