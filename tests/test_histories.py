@@ -15,6 +15,7 @@ from programs import TESTS
 sys.path.insert(0, os.path.join(TESTS, "histories"))
 
 from judge import Judge  # noqa: E402
+from options import settings_of_policy  # noqa: E402
 from plans import HELD, read_left_out  # noqa: E402
 from waiting import PATIENCE, Patience  # noqa: E402
 
@@ -24,9 +25,9 @@ SEEDS_OF_A_LAUNCH = 5
 SEALS = ("views.memfd", "views.seal", "views.unmap", "files.write", "files.truncate")
 
 
-def assert_same(sandbox, programs, seeds, **settings):
+def assert_same(sandbox, programs, seeds, policy=None, **settings):
     """The seeds, side by side in one launch."""
-    judge = Judge(sandbox, os.path.join(os.path.dirname(programs.build), "histories"))
+    judge = Judge(sandbox, os.path.join(os.path.dirname(programs.build), "histories"), settings_of_policy(policy))
     found, _ = judge.judge(seeds, (HELD,), {"without": tuple(read_left_out()), **settings})
     for seed, ways in found.items():
         for way, lines in ways.items():
@@ -64,6 +65,13 @@ def test_being_stuck_is_found():
 def test_histories_are_the_same(sandbox, programs, first):
     for at in range(first, first + SEEDS_OF_A_TEST, SEEDS_OF_A_LAUNCH):
         assert_same(sandbox, programs, range(at, at + SEEDS_OF_A_LAUNCH))
+
+
+@pytest.mark.campaign
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("policy", ["sequential", "main_memory", "cow", "cll", "auto"])
+def test_histories_under_each_policy(sandbox, programs, policy):
+    assert_same(sandbox, programs, range(1, SEEDS_OF_A_LAUNCH + 1), policy)
 
 
 def test_seals_after_the_line_are_gone(sandbox, programs):

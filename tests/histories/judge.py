@@ -26,8 +26,9 @@ def remove_ipc(folder):
 class Judge:
     """Runs histories in a Sandbox."""
 
-    def __init__(self, sandbox, programs):
+    def __init__(self, sandbox, programs, settings=()):
         self.sandbox = sandbox
+        self.settings = settings  # of `belay run`
         self.programs = programs  # the folder that they are in
         self.number = 0
 
@@ -58,7 +59,7 @@ class Judge:
         disturbance = Disturbance(plans)
         job = self.sandbox.run(Program(tuple(line), sum(plan.ranks for plan in plans)), line=line, folder=folder,
                                name=f"h{self.number}-{plans[0].seed}", interval=disturbance.interval, trace=False,
-                               options=["--max-restarts", "9"])
+                               options=["--max-restarts", "9", *self.settings])
         trouble = disturbance.run(job)
         status = job.status() or {"restarts": 0, "history": [], "newest_line": 0}
         job.destroy()

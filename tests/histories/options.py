@@ -17,6 +17,7 @@ def add_options(parser):
     parser.add_argument("--without", action="append", default=[], metavar="LIST", help="what is left out besides")
     parser.add_argument("--known", action="store_true", help="also what left-out.tsv calls a known defect")
     parser.add_argument("--all", action="store_true", help="also what it calls lost")
+    parser.add_argument("--policy", metavar="NAME", help="when lines copy (default: Belay's own); cll: with a pool of 1 MiB")
     parser.add_argument("--programs", metavar="FOLDER", help="where the programs are; default: in BELAY_BUILD")
 
 
@@ -32,9 +33,14 @@ def build_folder():
     return os.environ.get("BELAY_BUILD") or os.path.join(TOP, "_build")
 
 
+def settings_of_policy(policy):
+    """What `belay run` is told of it. A small pool is full most of the time."""
+    return ("--policy", policy, *(("--pool", "1M") if policy == "cll" else ())) if policy else ()
+
+
 def make_judge(options):
     traces.leave_common_objects()  # killed ranks leave some
     prefix = os.environ.get("BELAY_PREFIX") or os.path.join(TOP, "_install")
     build = build_folder()
     sandbox = Sandbox(prefix, Programs(prefix, build, None))
-    return Judge(sandbox, options.programs or os.path.join(build, "tests", "histories"))
+    return Judge(sandbox, options.programs or os.path.join(build, "tests", "histories"), settings_of_policy(options.policy))
