@@ -233,10 +233,10 @@ int outside_run(const struct outside *of, char *const argv[], struct belay_error
     return tell(status, argv[0], err);
 }
 
-int outside_start(const struct outside *of, char *const argv[], struct belay_error *err)
+pid_t outside_start(const struct outside *of, char *const argv[], struct belay_error *err)
 {
     pid_t pid = fork();
     if (pid == 0)
         become(of, argv);
-    return pid < 0 ? belay_error_errno(err, "no process can be made") : 0;
+    return pid < 0 ? belay_error_errno(err, "no process can be made") : pid;
 }

@@ -31,7 +31,7 @@ struct outside {
  */
 int outside_run(const struct outside *of, char *const argv[], struct belay_error *err);
 
-/* Start a program as the user, as a child that nobody waits for. Returns 0, or -1 with err. */
-int outside_start(const struct outside *of, char *const argv[], struct belay_error *err);
+/* Start a program as the user. Returns its process id: it is a child of this process. -1 with err. */
+pid_t outside_start(const struct outside *of, char *const argv[], struct belay_error *err);
 
 #endif

@@ -9,11 +9,15 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <slurm/slurm.h>
 #include <slurm/spank.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,6 +33,7 @@
 #include "slurm-plugin/words.h"
 
 #define EXPORTED __attribute__((visibility("default")))
+#define BELL_END_MS 1000
 #define REQUEUE_S 600 /* for Slurm to see that a node is down (SlurmdTimeout) */
 
 /* From srun to slurmstepd; names that begin so pass srun --export. */
@@ -53,8 +58,8 @@ EXPORTED const unsigned int plugin_version = SLURM_VERSION_NUMBER;
 EXPORTED const unsigned int spank_plugin_version = 1;
 
 EXPORTED extern spank_f slurm_spank_init, slurm_spank_init_post_opt, slurm_spank_local_user_init,
-    slurm_spank_user_init, slurm_spank_task_init, slurm_spank_task_post_fork, slurm_spank_exit,
-    slurm_spank_job_epilog;
+    slurm_spank_user_init, slurm_spank_task_init, slurm_spank_task_post_fork, slurm_spank_task_exit,
+    slurm_spank_exit, slurm_spank_job_epilog;
 
 static struct board_child board = {-1, -1}; /* srun's */
 static pid_t script;                        /* which runs srun */
@@ -62,6 +67,7 @@ static struct wish given;                   /* by options; from init_post_opt on
 static char
     step_name[WORDS_NAME_BYTES];   /* in slurmstepd and its tasks: of a protected step; "": of another one */
 static char last_line[24] = "0";   /* of it: when one is taken before the time limit (bell.c) */
+static pid_t bell = -1;            /* there: belay-bell, which slurmstepd has started */
 static bool is_refused;            /* there: this step is, with a line */
 static struct site site;           /* plugstack.conf */
 static struct belay_error mistake; /* in it; code 0: none */
@@ -453,7 +459,32 @@ int slurm_spank_task_post_fork(spank_t spank, int count, char *words[])
     site_rundir(&site, (unsigned)of.user, rundir);
     snprintf(path, sizeof path, "%s/belay-bell", site.folder);
     snprintf(step, sizeof step, "%d", (int)getpid());
-    if (outside_start(&of, argv, &err) < 0)
+    pid_t pid = outside_start(&of, argv, &err);
+    if (pid < 0)
         slurm_info("belay: no line is taken on a signal: %s", err.text);
+    else
+        bell = pidfd_open(pid,
+                          0); /* slurmstepd waits for any child: the number may be another process's later */
+    return 0;
+}
+
+/*
+ * In slurmstepd, for each of its tasks that has ended. When rank 0 has, no line is taken any more, and the
+ * process that hears of signals goes: a step in which slurmstepd finds a process after its tasks ends a
+ * second later.
+ */
+int slurm_spank_task_exit(spank_t spank, int count, char *words[])
+{
+    uint32_t task = 0;
+    siginfo_t ended;
+    struct pollfd end = {.fd = bell, .events = POLLIN};
+    (void)count, (void)words;
+    if (bell < 0 || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS || task != 0)
+        return 0;
+    pidfd_send_signal(bell, SIGKILL, NULL, 0);
+    poll(&end, 1, BELL_END_MS);
+    waitid(P_PIDFD, (id_t)bell, &ended, WEXITED | WNOHANG);
+    close(bell);
+    bell = -1;
     return 0;
 }
