@@ -91,49 +91,36 @@ long vk_tgkill(long pid, long tid, long signal)
                                               : raw3(SYS_tgkill, pid, tid, signal);
 }
 
-void vk_ids_begin(void)
+static void read_now(uint32_t now[VK_IDS])
 {
-    const uint32_t now[VK_IDS] = {
-        [VK_ID_SELF] = (uint32_t)raw0(SYS_getpid),
-        [VK_ID_PARENT] = (uint32_t)raw0(SYS_getppid),
-        [VK_ID_GROUP] = (uint32_t)raw1(SYS_getpgid, 0),
-        [VK_ID_SESSION] = (uint32_t)raw1(SYS_getsid, 0),
-    };
-    for (int i = 0; i < VK_IDS; i++)
-        VK->ids[i] = (struct vk_id){now[i], now[i]};
+    now[VK_ID_SELF] = (uint32_t)raw0(SYS_getpid);
+    now[VK_ID_PARENT] = (uint32_t)raw0(SYS_getppid);
+    now[VK_ID_GROUP] = (uint32_t)raw1(SYS_getpgid, 0);
+    now[VK_ID_SESSION] = (uint32_t)raw1(SYS_getsid, 0);
 }
 
 void vk_ids_note(void)
 {
-    const struct vk_id self = VK->ids[VK_ID_SELF];
-    const long parent = raw0(SYS_getppid), group = raw1(SYS_getpgid, 0), session = raw1(SYS_getsid, 0);
-    const uint32_t known[] = {(uint32_t)vk_id_known(parent), (uint32_t)vk_id_known(group),
-                              (uint32_t)vk_id_known(session)};
-    VK->ids[VK_ID_PARENT] = (struct vk_id){known[0], (uint32_t)parent};
-    VK->ids[VK_ID_GROUP] = (struct vk_id){known[1], (uint32_t)group};
-    VK->ids[VK_ID_SESSION] = (struct vk_id){known[2], (uint32_t)session};
-    VK->ids[VK_ID_SELF] = self;
+    uint32_t now[VK_IDS], known[VK_IDS];
+    read_now(now);
+    for (int i = 0; i < VK_IDS; i++) /* all of them by the former list */
+        known[i] = (uint32_t)vk_id_known(now[i]);
+    for (int i = 0; i < VK_IDS; i++)
+        VK->ids[i] = (struct vk_id){known[i], now[i]};
 }
 
 /* A group or session that the process leads has its own id, whether the launcher has made it or we will. */
-static void renew(enum vk_id_of which, long kernel)
-{
-    struct vk_id *id = &VK->ids[which];
-    bool is_own = id->known == VK->ids[VK_ID_SELF].known;
-    id->kernel = is_own ? VK->ids[VK_ID_SELF].kernel : (uint32_t)kernel;
-    VK->has_new_ids |= id->kernel != id->known;
-}
-
 void vk_ids_renew(void)
 {
+    uint32_t now[VK_IDS];
+    read_now(now);
     VK->peer_count = 0;
     VK->has_new_ids = 0;
-    renew(VK_ID_SELF, raw0(SYS_getpid));
-    VK->ids[VK_ID_SELF].kernel = (uint32_t)raw0(SYS_getpid);
-    VK->has_new_ids = VK->ids[VK_ID_SELF].kernel != VK->ids[VK_ID_SELF].known;
-    renew(VK_ID_PARENT, raw0(SYS_getppid));
-    renew(VK_ID_GROUP, raw1(SYS_getpgid, 0));
-    renew(VK_ID_SESSION, raw1(SYS_getsid, 0));
+    for (int i = 0; i < VK_IDS; i++) {
+        struct vk_id *id = &VK->ids[i];
+        id->kernel = id->known == VK->ids[VK_ID_SELF].known ? now[VK_ID_SELF] : now[i];
+        VK->has_new_ids |= id->kernel != id->known;
+    }
 }
 
 bool vk_ids_set_peers(const struct vk_id *peers, uint64_t count)

@@ -40,9 +40,8 @@ void vk_id_rename_sender(void *info);
  */
 void vk_id_look_for_own(char *const *arguments);
 
-/* The first launch: whatever is known is the kernel's. */
-void vk_ids_begin(void);
-/* At a line: note whom the process knows. After a restart: these are other processes now. */
+/* At the first launch and at each line: note whom the process knows. After a restart: these are others now.
+ */
 void vk_ids_note(void);
 void vk_ids_renew(void);
 /*

@@ -120,7 +120,7 @@ long vk_create(void)
     VK->magic = VK_MAGIC;
     VK->layout_version = LAYER_LAYOUT_VERSION;
     VK->pid = VK->rank_pid = (uint32_t)raw0(SYS_getpid);
-    vk_ids_begin();
+    vk_ids_note();
     VK->brk = VK->brk_start = UPPER_BRK;
     VK->brk_end = UPPER_BRK_END;
     VK->next_anon = UPPER_ANON;
