@@ -70,7 +70,8 @@ static const struct {
     {"pipes within a rank", "made again, with their content"},
     {"pipes, eventfds between ranks", "made again, with their content"},
     {"pipes to others, sockets", "closed: their use gives EBADF, their numbers stay taken; named once"},
-    {"children", "not started again: waiting for one gives ECHILD"},
+    {"children",
+     "not started again: those that ran have been killed; no line while one is needed (--children)"},
     {"devices, terminals", "opened again, in their present state"},
     {"locks on files", "taken again"},
 };

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -211,14 +212,27 @@ static void note_lost_rank(struct watch *watch)
     watch->is_ending = true;
 }
 
+/* That a line was aborted for this reason: what holds for many lines is said of the first one. */
+static bool is_told(struct watch *watch, const char *text)
+{
+    const char *reason = strchr(text, ':');
+    if (!reason)
+        return false;
+    if (!strncmp(watch->told_reason, reason, sizeof watch->told_reason - 1))
+        return true;
+    snprintf(watch->told_reason, sizeof watch->told_reason, "%s", reason);
+    return false;
+}
+
 void watch_take_event(const Belay__Wire__Event *event, void *context)
 {
     struct node *node = context;
     struct watch *watch = node->watch;
-    bool is_commit = line_state_from(event->line_state, event->state) == LINE_STATE_COMMITTED;
-    enum log_level level = is_commit ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO;
+    enum line_state state = line_state_from(event->line_state, event->state);
+    bool is_commit = state == LINE_STATE_COMMITTED;
+    bool is_known = is_commit || (state == LINE_STATE_ABORTED && is_told(watch, event->text));
     if (event->text[0])
-        log_write(level, "%s", event->text);
+        log_write(is_known ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, "%s", event->text);
     if (is_commit && watch->is_exposed)
         log_info("line %" PRIu64 " is protected again: the loss of a node is survived", event->line);
     watch->is_exposed &= !is_commit;

@@ -65,6 +65,7 @@ struct watch {
     bool is_ending;        /* it has lost a rank, and ends by itself */
     long long nudge_at_ms; /* when to wake it as it waits for ranks to end; 0: not to be */
     long long ended_at_ms; /* when the user's first signal came */
+    char told_reason[200]; /* of the line that was aborted last; "": none was */
     long long tell_at_ms;  /* when to say that no rank has come; 0: one has, or it is said */
 };
 

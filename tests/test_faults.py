@@ -115,7 +115,7 @@ def test_agent_dies_amid_memory_operations(sandbox, programs, belay, point, kind
     line = LINES[kind]
     sandbox.start_agent(BELAY_FAULT=f"{point}#{line}=kill")
     job = sandbox.run(programs.test_program("mem_ops", "--steps", 200, "--seconds", 4), interval=None,
-                      options=["--policy", policy])
+                      options=["--policy", policy, "--children", "lose"])
     job.wait_step(2)
     for _ in range(line - 1):
         done = belay("checkpoint", "job")
@@ -176,7 +176,8 @@ def test_line_aborted_when_it_was_protected(sandbox, programs, belay, line, vict
 def test_line_after_one_that_was_protected(sandbox, programs, belay):
     """Its capture writes over what was staged; what was written before the aborted line is in it as well."""
     sandbox.start_agent(BELAY_FAULT="agent.protected#2=error")
-    job = sandbox.run(programs.test_program("mem_ops", "--steps", 200, "--seconds", 4), interval=None)
+    job = sandbox.run(programs.test_program("mem_ops", "--steps", 200, "--seconds", 4), interval=None,
+                      options=["--children", "lose"])
     job.wait_step(2)
     results = [belay("checkpoint", "job").returncode for _ in range(3)]
     assert results[0] == 0 and results[1] != 0 and results[2] == 0

@@ -64,6 +64,7 @@ def run_and_lose_a_node(sandbox, program, granularity, *options):
 @pytest.mark.parametrize("granularity", ["line", *(pytest.param(name, marks=pytest.mark.campaign) for name in ("page", "auto"))])
 def test_copies_are_the_images(sandbox, programs, granularity):
     program = programs.test_program("mem_ops", "--steps", 200, "--seconds", 4, ranks=2)
+    sandbox.environment["BELAY_CHILDREN"] = "lose"  # one runs at each line
     run_and_lose_a_node(sandbox, program, granularity)
 
 
@@ -74,6 +75,7 @@ def test_with_each_tracker_and_policy(sandbox, programs, belay, tracker, policy)
     if belay("run", "--tracker", tracker, "--", "true").returncode != 0:
         pytest.skip(f"{tracker} is not offered here")
     program = programs.test_program("mem_ops", "--steps", 400, "--seconds", 8, ranks=2)
+    sandbox.environment["BELAY_CHILDREN"] = "lose"  # one runs at each line
     run_and_lose_a_node(sandbox, program, "line", "--tracker", tracker, "--policy", policy)
 
 

@@ -14,7 +14,7 @@ LOST = {"children": 3, "sockets": 3, "devices": 0, "pipes": 0}
 def test_outside_of_memory(sandbox, programs, mode):
     """The program looks at it in every step; the line after the restart finds what is left of it."""
     program = programs.test_program("outside", "--mode", mode, "--steps", 100, "--seconds", 2, ranks=2)
-    job = sandbox.run(program, interval="200ms")
+    job = sandbox.run(program, interval="200ms", options=["--children", "lose"])
     line = 0
     for _ in range(2):
         job.wait_committed(line + 1)

@@ -6,8 +6,9 @@ import resource
 
 import pytest
 
-from belaytest import assert_recovered, assert_restored, assert_same_result, recover_twice
-from programs import Program
+from belaytest import assert_recovered, assert_restored, assert_same_result, newest_line, recover_twice
+from nodes import wait_said
+from programs import Program, pools
 
 
 def kill_after_two_lines(job):
@@ -65,6 +66,31 @@ def test_children_of_a_rank(sandbox, programs):
     """fork, system, popen and a statically linked program, before and after a restart."""
     kill_after_two_lines(sandbox.run(programs.test_program("process", "--mode", "children", "--steps", 300,
                                                            "--seconds", 5)))
+
+
+def test_children_at_a_line(sandbox, programs):
+    """A restart does not change what a command, a worker and a child that has ended tell the program."""
+    job = sandbox.run(programs.test_program("children", "--steps", 100, "--seconds", 3, ranks=2))
+    recover_twice(job)
+
+
+def test_a_child_that_runs_for_ever(sandbox, programs):
+    """Another program: lines are taken, and after a restart it has been killed."""
+    job = sandbox.run(programs.test_program("children", "--mode", "long", "--steps", 100, "--seconds", 3, ranks=2))
+    recover_twice(job)
+    assert "has child processes that run" in job.errors, job.errors
+
+
+def test_a_pool_of_workers(sandbox):
+    """They are a part of the program: no line is taken, which is said, and a loss begins from the start."""
+    job = sandbox.run(pools("--steps", "40", "--seconds", "2"), interval="200ms")
+    wait_said(job, "no line is taken while rank")
+    status = job.kill_and_recover()
+    assert status["history"][-1]["restored_line"] == 0 and newest_line(status) == 0, status
+    job.let_hurry()
+    job.wait()
+    assert_same_result(job)
+    assert job.errors.count("a forked process") <= 4, job.errors
 
 
 def test_memory_and_files_without_a_name(sandbox, programs):
@@ -165,8 +191,9 @@ def test_sockets_with_names(sandbox, programs):
 
 
 def test_pseudo_terminals(sandbox, programs):
-    """Their settings and what they hold, by lines and as it comes; twice, as above."""
-    job = sandbox.run(programs.test_program("terminals", "--steps", 80, "--seconds", 4, ranks=2), interval="200ms")
+    """Their settings and what they hold, by lines and as it comes; twice, as above. A child has one of them."""
+    job = sandbox.run(programs.test_program("terminals", "--steps", 80, "--seconds", 4, ranks=2), interval="200ms",
+                      options=["--children", "lose"])
     recover_twice(job)
     for wrong in ("is not restored", "lines do not keep it", "had read yet"):
         assert wrong not in job.errors

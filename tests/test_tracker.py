@@ -23,6 +23,9 @@ WAYS = [
 ]
 
 
+KEEPS_A_CHILD = {"BELAY_CHILDREN": "lose"}  # which runs at each line
+
+
 def memory_program(programs, seconds=4):
     return programs.test_program("mem_ops", "--steps", 50 * seconds, "--seconds", seconds)
 
@@ -47,7 +50,7 @@ def test_kills_amid_memory_operations(sandbox, programs, belay, tracker, policy)
     if tracker not in known_trackers(belay) or not offered(belay, tracker):
         pytest.skip(f"{tracker} is not offered here")
     job = sandbox.run(memory_program(programs, 3), interval="200ms",
-                      options=["--tracker", tracker, "--policy", policy])
+                      options=["--tracker", tracker, "--policy", policy], **KEEPS_A_CHILD)
     job.wait_step(2)
     line = job.wait_committed(newest_line(job.status()) + 2)
     status = job.kill_and_recover()
@@ -254,7 +257,7 @@ def test_messages_that_the_sender_writes(sandbox, programs):
     program = programs.test_program("mem_ops", "--steps", 30, "--seconds", 3, ranks=2)
     job = sandbox.run(program, interval="100ms", OMPI_MCA_btl="self,vader",
                       OMPI_MCA_btl_vader_single_copy_mechanism="cma",
-                      OMPI_MCA_btl_vader_flags="send,put,inplace")
+                      OMPI_MCA_btl_vader_flags="send,put,inplace", **KEEPS_A_CHILD)
     job.wait_committed(2)
     restored = job.kill_and_recover()["history"][-1]["restored_line"]
     job.wait_committed(restored + 2)
@@ -367,7 +370,7 @@ def test_small_shared_memory(sandbox, programs):
     sandbox.environment["OMPI_MCA_btl_vader_backing_directory"] = "/dev/shm"
     sandbox.user = ["unshare", "--mount", "sh", "-c",
                     "mount -t tmpfs -o size=1m none /dev/shm && exec \"$@\"", "sh"]
-    job = sandbox.run(memory_program(programs, 2), interval="200ms")
+    job = sandbox.run(memory_program(programs, 2), interval="200ms", **KEEPS_A_CHILD)
     job.wait_committed(2)
     restored = job.kill_and_recover()["history"][-1]["restored_line"]
     job.wait_committed(restored + 1)

@@ -169,6 +169,15 @@ static const struct conf_setting settings[CONF_END] = {
             .help = "With --policy cll: how much memory each rank has between protected pages and the line; "
                     "when it is full, the program waits at its next write to a protected page",
         },
+    [CONF_CHILDREN] =
+        {
+            .name = "children",
+            .variable = "BELAY_CHILDREN",
+            .argument = "WORD",
+            .unit = CONF_UNIT_TEXT,
+            .help = "Lines while a rank has processes of its own that a restart could not bring back: hold "
+                    "(none is taken) or lose (default: hold)",
+        },
     [CONF_REDUNDANCY] =
         {
             .name = "redundancy",

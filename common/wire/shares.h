@@ -24,14 +24,19 @@ enum share_kind {
     SHARE_MESSAGES, /* a queue of messages */
     SHARE_PIPE,     /* a pipe, whichever ends of it the rank has */
     SHARE_EVENT,    /* an eventfd */
-    SHARE_LOST, /* a descriptor that a restart does not bring back; SHARE_CHILDREN instead of one: children */
+    SHARE_LOST,     /* a descriptor that a restart does not bring back */
+    SHARE_CHILD,    /* a process that the rank has started, and that runs */
 };
 
 /* Of a SHARE_FILE: the rank brings it back itself, unless it is shared. */
 #define SHARE_IS_HELD 1
 
-/* For the descriptor of a SHARE_LOST. */
-#define SHARE_CHILDREN (-1)
+/* Of a SHARE_CHILD. */
+enum share_child {
+    SHARE_CHILD_NEW = 1,         /* it was not there at the line before */
+    SHARE_CHILD_AWAITED = 2,     /* a thread of the rank waits for a child */
+    SHARE_CHILD_OWN_PROGRAM = 4, /* it was forked, and has executed nothing: a part of the program */
+};
 
 /* Of a SHARE_PIPE. */
 enum share_ends { SHARE_READER = 1, SHARE_WRITER = 2 };
@@ -41,7 +46,10 @@ struct share_note {
     int32_t fd;      /* a descriptor of the rank that refers to it; not System V */
     uint64_t device; /* FILE, PIPE: as fstat(2) tells; EVENT: 0 and its id in fdinfo */
     uint64_t inode;
-    /* System V: as the program knows it, and the kernel; PIPE: enum share_ends; FILE: SHARE_IS_HELD or 0. */
+    /*
+     * System V: as the program knows it, and the kernel; PIPE: enum share_ends; FILE: SHARE_IS_HELD or 0;
+     * CHILD: its process id, and enum share_child.
+     */
     int32_t id, kernel_id;
 };
 

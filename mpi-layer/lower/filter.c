@@ -99,6 +99,9 @@ static const struct rule on_ids[] = {
     {SYS_newfstatat, BY_PATH, 3}, {SYS_statx, BY_PATH, 2}, {SYS_getsockopt, PEER_ASKED, 2},
 };
 
+/* The same of those that wait for children: one may also be gone with a restart. */
+static const struct rule on_children[] = {{SYS_wait4, ALWAYS, 0}, {SYS_waitid, ALWAYS, 0}};
+
 /* Calls that wait no longer than their socket's own timeout tells, once the program has set one. */
 static const int socket_calls[] = {
     SYS_read,   SYS_readv,  SYS_recvfrom, SYS_recvmsg,  SYS_recvmmsg, SYS_write,
@@ -333,6 +336,8 @@ static void collect(struct rules *rules)
         add(rules, others[i]);
     for (size_t i = 0; VK->has_new_ids && i < COUNT(on_ids); i++)
         add(rules, on_ids[i]);
+    for (size_t i = 0; (VK->child_count > 0 || VK->has_new_ids) && i < COUNT(on_children); i++)
+        add(rules, on_children[i]);
     add(rules, (struct rule){SYS_madvise, ADVICE_SERVED, 2});
 }
 

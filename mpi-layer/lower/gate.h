@@ -23,7 +23,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 26
+#define LAYER_LAYOUT_VERSION 27
 #define VK_NAMED_FILES 64
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
@@ -132,6 +132,7 @@ struct thread {
     struct vk_settings settings;
     /* Where our signal has let the kernel restart a call: its instruction, its stack pointer. */
     uint64_t restart_rip, restart_rsp;
+    uint32_t awaits_child; /* the line has met it in a call that waits for a child */
     /* hidden_mask of a vfork()ed child that runs on this block, and which process that is. */
     uint64_t vfork_mask;
     uint32_t vfork_pid;
@@ -330,7 +331,9 @@ struct vk {
     uint64_t ids_host;   /* where they are valid, at parking (common/util/mounts.h) */
     struct vk_id *peers; /* after a restart: ranks that were on this process's host */
     uint64_t peer_count, peer_capacity;
-    uint32_t has_new_ids;        /* one of these ids is not the kernel's any more */
+    uint32_t has_new_ids;      /* one of these ids is not the kernel's any more */
+    struct vk_child *children; /* at parking; after a restart none of them is there (vk_child.h) */
+    uint64_t child_count, child_capacity;
     uint64_t travel_bytes;       /* of the memory for contents of files (travel.h) */
     uint64_t travel_host;        /* the host at parking (common/util/mounts.h); 0: nothing travels */
     uint64_t held_journal_bytes; /* of the journal in the parcel, at parking (vk_held.h) */

@@ -31,6 +31,7 @@
 #include "common/wire/control.h"
 #include "mpi-layer/lower/advice.h"
 #include "mpi-layer/lower/arguments.h"
+#include "mpi-layer/lower/children.h"
 #include "mpi-layer/lower/clock.h"
 #include "mpi-layer/lower/code_page.h"
 #include "mpi-layer/lower/confine.h"
@@ -145,7 +146,9 @@ static mpi_init_thread_f *next_init_thread;
 static int init_thread(int *argc, char ***argv, int level, int *provided)
 {
     (void)argc, (void)argv;
+    children_init_begins();
     int code = interpose_init_thread(next_init_thread, level, provided);
+    children_init_ended();
     meeting_leave();
     return code;
 }
@@ -452,7 +455,10 @@ static int check_world(struct belay_error *err)
 
 static int init_mpi(struct belay_error *err)
 {
-    int provided, code = interpose_init_thread(MPI_Init_thread, VK->mpi_thread_level, &provided);
+    int provided;
+    children_init_begins();
+    int code = interpose_init_thread(MPI_Init_thread, VK->mpi_thread_level, &provided);
+    children_init_ended();
     if (code != MPI_SUCCESS)
         return belay_error_set(err, EIO, "MPI_Init failed with code %d", code);
     GATE->mpi_init_done_ns = gate_now_ns();
@@ -504,6 +510,7 @@ static void restart_program(struct belay_error *err)
     if (settings_restore(err) || trap_install(err))
         return;
     vk_actions_restore();
+    children_restore();
     if (thread_resume_all(err))
         return;
     if (process_restore_timers(err))

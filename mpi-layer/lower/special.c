@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "mpi-layer/lower/children.h"
 #include "mpi-layer/lower/endpoints.h"
 #include "mpi-layer/lower/epolls.h"
 #include "mpi-layer/lower/fd_info.h"
@@ -299,23 +300,12 @@ static void note_channel(const struct fd_record *record)
         note_share(record, SHARE_LOST, 0, 0, 0);
 }
 
-/* At this line and at the one before: those that a program starts and waits for are no matter. */
-static void note_children(void)
-{
-    static bool had_some;
-    siginfo_t info;
-    bool has_some = waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0;
-    if (has_some && had_some)
-        shares_note(&(struct share_note){.kind = SHARE_LOST, .fd = SHARE_CHILDREN});
-    had_some = has_some;
-}
-
 void special_note_shares(void)
 {
     for (uint64_t i = 0; i < VK->fd_count; i++)
         if (VK->fds[i].same_as < 0)
             note_channel(&VK->fds[i]);
-    note_children();
+    children_note();
     pipes_forget();
     sockets_forget();
 }

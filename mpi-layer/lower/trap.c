@@ -16,6 +16,7 @@
 #include "mpi-layer/lower/thread.h"
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_action.h"
+#include "mpi-layer/lower/vk_child.h"
 #include "mpi-layer/lower/vk_cut.h"
 #include "mpi-layer/lower/vk_exec.h"
 #include "mpi-layer/lower/vk_fd.h"
@@ -121,8 +122,10 @@ static long serve_fork(long nr, ucontext_t *uc, const long args[6])
     long result = raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
     if (result == 0 && is_direct)
         become_child((uint64_t *)(void *)&uc->uc_sigmask);
-    if (result > 0)
+    if (result > 0) {
         vk_fd_note_shared();
+        vk_child_forget(result);
+    }
     return result;
 }
 
@@ -202,6 +205,18 @@ static void serve_write(ucontext_t *uc, long nr, const long args[6])
         g[REG_RAX] = vk_file_syscall(nr, args);
 }
 
+/* A forked child has children of its own. */
+static void serve_wait_for_child(greg_t *g, long nr, const long args[6])
+{
+    long result;
+    if (!vk_is_own_process() || !vk_is_rank())
+        g[REG_RAX] = raw_syscall(nr, args[0], args[1], args[2], args[3], args[4], 0);
+    else if (vk_child_wait(nr, args, &result))
+        g[REG_RAX] = result;
+    else
+        serve_wait(g, nr);
+}
+
 static long serve_exec(const ucontext_t *uc, long nr, const long args[6])
 {
     uint64_t arguments[] = {(uint64_t)args[0], (uint64_t)args[1], (uint64_t)args[2], (uint64_t)args[3],
@@ -239,6 +254,8 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
         serve_write(uc, nr, args);
     else if ((nr == SYS_read || nr == SYS_readv) && vk_stream_is_input(args[0]))
         vk_stream_read(uc, nr);
+    else if (vk_child_is_wait(nr))
+        serve_wait_for_child(g, nr, args);
     else if (filter_is_wait(nr, args))
         serve_wait(g, nr);
     else if (nr == SYS_setsockopt)

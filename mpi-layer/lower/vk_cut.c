@@ -22,6 +22,7 @@
 #include <ucontext.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_child.h"
 #include "mpi-layer/lower/vk_file.h"
 #include "mpi-layer/lower/vk_transfer.h"
 
@@ -209,6 +210,18 @@ void vk_cut_handled(bool restarts, void *context)
     } else if (!end_write(self, g)) {
         end_restarted(self, g, restarts);
     }
+}
+
+/* The kernel restarts it: its number and arguments are in the registers, or in the struct wait. */
+bool vk_cut_awaits_child(const void *context)
+{
+    const greg_t *g = ((const ucontext_t *)context)->uc_mcontext.gregs;
+    const struct wait *wait = (const struct wait *)g[REG_RSP];
+    uint64_t rip = (uint64_t)g[REG_RIP];
+    if (is_before_call(g))
+        return vk_child_is_blocking(wait->nr, wait->call[2], wait->call[3]);
+    return offset_in_page(rip) <= MAP_PAGE_BYTES - VK_SYSCALL_BYTES && vk_is_saved_code(rip) &&
+           is_syscall_at(rip) && vk_child_is_blocking(g[REG_RAX], g[REG_RDX], g[REG_R10]);
 }
 
 /* A result that vk_wait_ended() has not seen: nothing of it is noted yet. */

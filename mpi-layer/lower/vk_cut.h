@@ -19,6 +19,9 @@ void vk_cut_interrupted(void *ucontext, struct handler_counts counts);
 void vk_cut_note_restart(const void *ucontext);
 /* Before a handler of the application runs: the call that its signal has interrupted ends. */
 void vk_cut_handled(bool restarts, void *ucontext);
+/* Has the signal met a call that waits for a child? */
+bool vk_cut_awaits_child(const void *ucontext);
+
 /* Is the thread just behind a call whose result vk_wait_ended() has to see first? */
 bool vk_cut_has_result(const void *ucontext);
 /* Which way patched transfers take, GATE->transfer_entry. */

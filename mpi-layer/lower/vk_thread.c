@@ -158,8 +158,10 @@ void vk_note_threads(void)
 void vk_release_threads(void)
 {
     vk_threads_lock();
-    for (struct thread *t = VK->threads; t; t = t->next)
+    for (struct thread *t = VK->threads; t; t = t->next) {
         t->park = THREAD_RUNS;
+        t->awaits_child = 0;
+    }
     vk_threads_unlock();
     __atomic_store_n(&VK->leader, NULL, __ATOMIC_SEQ_CST);
     __atomic_store_n(&VK->park_wanted, 0, __ATOMIC_SEQ_CST);
@@ -220,5 +222,6 @@ int vk_signal_is_safe(int signal, void *info, void *ucontext)
         self->pending |= THREAD_PENDING_SIGNAL;
         return 0;
     }
+    self->awaits_child = vk_cut_awaits_child(ucontext);
     return 1;
 }

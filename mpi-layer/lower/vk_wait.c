@@ -16,10 +16,12 @@
 #include <signal.h>
 #include <stddef.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "common/util/clock.h"
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_child.h"
 #include "mpi-layer/lower/vk_clock.h"
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_file.h"
@@ -313,6 +315,17 @@ static void prepare_connect(struct wait *wait)
     wait->has_end = wait->socket_us != 0;
 }
 
+/* A group may have another id since a restart; children have been started since, and have the kernel's. */
+static void prepare_wait_for_child(struct wait *wait)
+{
+    long *call = wait->call;
+    if (wait->nr == SYS_wait4 && call[A] < -1)
+        call[A] = vk_id_kernel_signed(call[A]);
+    else if (wait->nr == SYS_waitid && call[A] == P_PGID)
+        call[B] = vk_id_kernel(call[B]);
+    wait->restarts = wait->has_end = 1;
+}
+
 static void prepare_nothing(struct wait *wait)
 {
     (void)wait;
@@ -344,6 +357,8 @@ static void (*const preparations[])(struct wait *wait) = {
     [SYS_fcntl] = prepare_lock,
     [SYS_pause] = prepare_nothing,
     [SYS_ioctl] = prepare_nothing,
+    [SYS_wait4] = prepare_wait_for_child,
+    [SYS_waitid] = prepare_wait_for_child,
     [SYS_open] = prepare_open,
     [SYS_openat] = prepare_open,
     [VK_SYS_openat2] = prepare_open,
@@ -467,6 +482,15 @@ static int shorten(struct wait *wait, bool is_unmade)
     return 0;
 }
 
+static void wait_for_gone_child(const struct wait *wait, long *result)
+{
+    long args[6];
+    for (int i = 0; i < 6; i++)
+        args[i] = wait->args[i];
+    vk_narrow(wait->nr, args);
+    vk_child_wait(wait->nr, args, result);
+}
+
 /* The call is not made again: its result. */
 static long end(struct wait *wait, long result)
 {
@@ -491,6 +515,8 @@ static long end(struct wait *wait, long result)
         vk_mask_ended(wait, result);
     if (result == 0 && vk_sysv_has_undo(wait))
         vk_sysv_done(wait);
+    if (result == -ECHILD && vk_child_is_wait(wait->nr)) /* there has been a restart meanwhile */
+        wait_for_gone_child(wait, &result);
     return result;
 }
 

@@ -61,6 +61,8 @@ static int check_settings(const Belay__Wire__JobSettings *settings, uint32_t nod
     if (*settings->granularity && !granularity_parse(settings->granularity))
         return belay_error_set(err, EINVAL, "there is no granularity '%.40s': page, line or auto",
                                settings->granularity);
+    if (*settings->children && strcmp(settings->children, "hold") && strcmp(settings->children, "lose"))
+        return belay_error_set(err, EINVAL, "--children is hold or lose, not '%.40s'", settings->children);
     if (*settings->restore && strcmp(settings->restore, "eager") && strcmp(settings->restore, "demand") &&
         strcmp(settings->restore, "auto"))
         return belay_error_set(err, EINVAL, "there is no way to restore '%.40s': eager, demand or auto",

@@ -255,7 +255,7 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
     return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
 }
 
-/* What the ranks have noted; and what is lost at a restart, if that is asked for. */
+/* What the ranks have noted; and what is lost at a restart, if that is asked for. -1 with ECHILD: not now. */
 static int list_ranks(struct line_capture *whole, struct belay_error *err)
 {
     struct shared_part *part = &whole->shared;
@@ -267,10 +267,14 @@ static int list_ranks(struct line_capture *whole, struct belay_error *err)
         part->ranks[i] = (struct shared_rank){.pid = whole->parts[i].pid,
                                               .maps = capture_maps(whole->parts[i].capture),
                                               .notes_address = control->shares_address,
-                                              .notes_count = control->shares_count};
+                                              .notes_count = control->shares_count,
+                                              .number = whole->parts[i].number};
         part->has_notes |= control->shares_count > 0;
         part->may_share |= control->may_share != 0;
     }
+    if (part->has_notes && whole->request.keeps_to_children &&
+        notes_find_needed_child(part->ranks, whole->request.count, whole->lost, sizeof whole->lost))
+        return belay_error_set(err, ECHILD, "%s", whole->lost);
     if (part->has_notes && !part->may_share)
         part->may_share = notes_meet(part->ranks, whole->request.count);
     if (part->has_notes && whole->request.wants_lost)

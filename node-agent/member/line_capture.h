@@ -33,6 +33,7 @@ struct line_capture_request {
     struct shared *shared;
     enum policy policy;
     bool wants_lost;             /* see line_capture_lost() */
+    bool keeps_to_children;      /* fails with ECHILD while a rank has one that it cannot do without */
     uint32_t count;              /* of ranks here, at least 1: all whose parts the line has here */
     uint32_t world;              /* ranks of the job, here and elsewhere */
     uint64_t memory_limit_bytes; /* 0: none */

@@ -46,6 +46,8 @@ struct line_member {
     struct shared *shared;         /* what they share */
     bool has_complained;           /* that something of it cannot be captured ... */
     bool has_told_lost;            /* ... or brought back */
+    bool has_told_held;            /* ... and of a process that holds up lines, */
+    uint32_t held_lines;           /* so many in a row so far */
     uint32_t unseen_told;          /* see memories_look() */
     enum policy policy;            /* of the job */
 

@@ -222,6 +222,17 @@ static void do_drain(struct line_member *member)
     watch_drain(member->watch);
 }
 
+/* A process of a rank holds up the line. Most end soon; if one has held up the line before, too, it is said.
+ */
+static void tell_held(struct line_member *member, const char *reason)
+{
+    char text[420];
+    if (++member->held_lines < 2)
+        return;
+    snprintf(text, sizeof text, "no line is taken while %.320s (unless --children=lose is given)", reason);
+    complain(member, text, &member->has_told_held);
+}
+
 /* Without ranks there is nothing to be done, and the machine says so. */
 static void do_capture(struct line_member *member)
 {
@@ -236,6 +247,7 @@ static void do_capture(struct line_member *member)
         .shared = member->shared,
         .policy = member->policy,
         .wants_lost = !member->has_told_lost,
+        .keeps_to_children = strcmp(job->config->settings->children, "lose") != 0,
         .count = member->count,
         .world = member->world,
         .memory_limit_bytes = job->config->settings->memory_bytes,
@@ -251,6 +263,8 @@ static void do_capture(struct line_member *member)
         belay_error_set(&err, EIO, "the fault point agent.capture was set to fail");
     else if (take_parcels(member, &err) == 0)
         member->capture = line_capture_start(&request, &capture_ops, member, &err);
+    if (!member->capture && err.code == ECHILD)
+        tell_held(member, err.text);
     if (!member->capture)
         say_aborted(member, err.text);
 }
@@ -277,6 +291,7 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
         say_aborted(member, reason);
         return;
     }
+    member->held_lines = 0;
     complain(member, line_capture_lost(member->capture), &member->has_told_lost);
     if (fault_hit("agent.captured", -1, member->line))
         say_aborted(member, "the fault point agent.captured was set to fail");

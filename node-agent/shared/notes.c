@@ -65,10 +65,10 @@ bool notes_find_lost(const struct shared_rank *ranks, uint32_t count, char *text
     for (uint32_t rank = 0; rank < count && !text[0]; rank++) {
         struct share_note *notes = notes_read(&ranks[rank]);
         for (uint32_t i = 0; notes && i < ranks[rank].notes_count && !text[0]; i++)
-            if (notes[i].kind == SHARE_LOST && notes[i].fd != SHARE_CHILDREN)
+            if (notes[i].kind == SHARE_LOST)
                 describe(ranks, rank, notes[i].fd, text, text_bytes);
-            else if (notes[i].kind == SHARE_LOST && parent == UINT32_MAX)
-                parent = rank;
+            else if (notes[i].kind == SHARE_CHILD && parent == UINT32_MAX)
+                parent = ranks[rank].number;
         free(notes);
     }
     if (!text[0] && list_places(ranks, count, &list)) {
@@ -78,10 +78,51 @@ bool notes_find_lost(const struct shared_rank *ranks, uint32_t count, char *text
     }
     free(list.all);
     if (!text[0] && parent != UINT32_MAX)
-        snprintf(
-            text, text_bytes,
-            "rank %u has child processes that run: lines do not keep them, and after a restart they are gone",
-            parent);
+        snprintf(text, text_bytes,
+                 "rank %u has child processes that run: lines do not keep them, and after a restart they are "
+                 "gone, "
+                 "as if killed",
+                 parent);
+    return text[0];
+}
+
+/* Its name, as far as it can be shown. */
+static void name_process(pid_t pid, char name[16])
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+    FILE *file = fopen(path, "re");
+    size_t got = file ? fread(name, 1, 15, file) : 0;
+    if (file)
+        fclose(file);
+    name[got] = '\0';
+    name[strcspn(name, "\n")] = '\0';
+    for (char *c = name; *c; c++)
+        *c = *c < ' ' || *c > '~' ? '?' : *c;
+}
+
+static void describe_child(uint32_t rank, const struct share_note *note, char *text, size_t text_bytes)
+{
+    char name[16];
+    name_process((pid_t)note->id, name);
+    snprintf(text, text_bytes, "rank %u %s (%s), which a restart could not bring back", rank,
+             note->kernel_id & SHARE_CHILD_AWAITED ? "waits for a process of its own"
+             : note->kernel_id & SHARE_CHILD_OWN_PROGRAM
+                 ? "has a forked process that is a part of its program"
+                 : "has just started a process",
+             name);
+}
+
+bool notes_find_needed_child(const struct shared_rank *ranks, uint32_t count, char *text, size_t text_bytes)
+{
+    text[0] = '\0';
+    for (uint32_t rank = 0; rank < count && !text[0]; rank++) {
+        struct share_note *notes = notes_read(&ranks[rank]);
+        for (uint32_t i = 0; notes && i < ranks[rank].notes_count && !text[0]; i++)
+            if (notes[i].kind == SHARE_CHILD && notes[i].kernel_id)
+                describe_child(ranks[rank].number, &notes[i], text, text_bytes);
+        free(notes);
+    }
     return text[0];
 }
 
@@ -153,5 +194,5 @@ static void describe(const struct shared_rank *ranks, uint32_t rank, int fd, cha
     snprintf(text, text_bytes,
              "rank %u has descriptor %d (%.120s) open: lines do not keep it, and after a restart its use "
              "gives EBADF",
-             rank, fd, path);
+             ranks[rank].number, fd, path);
 }

@@ -206,7 +206,7 @@ static int capture_line(struct shared *shared, uint64_t line, int image, uint64_
     uint64_t base_line;
     for (int i = 0; i < CHILDREN; i++) {
         assert_int_equal(maps_read(children[i], &source, &maps[i], &err), 0);
-        ranks[i] = (struct shared_rank){children[i], &maps[i], (uint64_t)notes, NOTES};
+        ranks[i] = (struct shared_rank){children[i], &maps[i], (uint64_t)notes, NOTES, (uint32_t)i};
     }
     struct shared_request request = {
         .shared = shared,
@@ -331,7 +331,7 @@ static void test_notes(void **state)
     char text[256];
     struct shared_rank ranks[CHILDREN];
     for (int i = 0; i < CHILDREN; i++)
-        ranks[i] = (struct shared_rank){children[i], NULL, (uint64_t)notes, NOTES};
+        ranks[i] = (struct shared_rank){children[i], NULL, (uint64_t)notes, NOTES, (uint32_t)i};
     assert_true(notes_meet(ranks, CHILDREN));
     assert_false(notes_find_lost(ranks, CHILDREN, text, sizeof text));
     ranks[1].notes_count = 5; /* without the pipe and the eventfd */
@@ -349,12 +349,22 @@ static void test_notes(void **state)
     ranks[1].notes_count = NOTES;
     assert_true(notes_find_lost(ranks, CHILDREN, text, sizeof text));
     assert_non_null(strstr(text, "rank 1"));
-    int32_t fd = notes[6].fd;
-    notes[6].fd = SHARE_CHILDREN;
+    struct share_note saved = notes[6];
+    notes[6] = (struct share_note){.kind = SHARE_CHILD, .fd = -1, .id = (int32_t)getpid()};
     notes[5].kind = SHARE_NONE; /* the other end comes first */
     assert_true(notes_find_lost(ranks, CHILDREN, text, sizeof text));
     assert_non_null(strstr(text, "rank 1 has child processes"));
-    notes[6].fd = fd;
+    assert_false(notes_find_needed_child(ranks, CHILDREN, text, sizeof text));
+    notes[6].kernel_id = SHARE_CHILD_NEW;
+    assert_true(notes_find_needed_child(ranks, CHILDREN, text, sizeof text));
+    assert_non_null(strstr(text, "rank 1 has just started a process ("));
+    notes[6].kernel_id |= SHARE_CHILD_OWN_PROGRAM;
+    assert_true(notes_find_needed_child(ranks, CHILDREN, text, sizeof text));
+    assert_non_null(strstr(text, "a forked process"));
+    notes[6].kernel_id |= SHARE_CHILD_AWAITED;
+    assert_true(notes_find_needed_child(ranks, CHILDREN, text, sizeof text));
+    assert_non_null(strstr(text, "waits for a process"));
+    notes[6] = saved;
     notes[5].kind = SHARE_PIPE;
     notes[6].kind = SHARE_PIPE;
 }
@@ -369,7 +379,7 @@ static bool finds_open_file(uint32_t count)
     char complaint[256];
     for (uint32_t i = 0; i < count; i++) {
         assert_int_equal(maps_read(children[i], &source, &maps[i], &err), 0);
-        ranks[i] = (struct shared_rank){children[i], &maps[i], (uint64_t)notes, NOTES};
+        ranks[i] = (struct shared_rank){children[i], &maps[i], (uint64_t)notes, NOTES, (uint32_t)i};
     }
     if (shared_find(ranks, count, &objects, complaint, sizeof complaint, &err) < 0)
         fail_msg("%s", err.text);
@@ -500,7 +510,7 @@ static void plan_unreadable(void)
         kill(rank, SIGKILL);
         _exit(3);
     }
-    struct shared_rank ranks[] = {{rank, &maps, (uint64_t)notes, 1}};
+    struct shared_rank ranks[] = {{rank, &maps, (uint64_t)notes, 1, 0}};
     struct shared_request request = {
         .shared = shared_create(NULL, -1, 0, &err), .image = -1, .ranks = ranks, .count = 1};
     struct shared_capture *capture = shared_capture_create(&request);

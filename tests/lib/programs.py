@@ -62,6 +62,12 @@ def pickles(*arguments):
     return Program((PYTHON, os.path.join(TESTS, "programs", "pickles.py"), *arguments))
 
 
+def pools(*arguments):
+    """A pool of processes in each of two ranks."""
+    needs_modules("mpi4py")
+    return Program((PYTHON, os.path.join(TESTS, "programs", "pools.py"), *arguments), 2)
+
+
 @dataclass(frozen=True)
 class Result:
     status: int

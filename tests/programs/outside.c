@@ -31,7 +31,8 @@ struct outside {
     struct program program;
     long first;
     pid_t child;
-    int fds[8], count; /* what a restart does not bring back */
+    bool is_waited_for; /* the child is gone, and has been waited for once */
+    int fds[8], count;  /* what a restart does not bring back */
     int to_child, from_child, left_by_child;
     int pair[2], listener, connection[2], watcher;
     int null, full, random;
@@ -111,7 +112,10 @@ static void step_children(struct outside *o)
     char byte = (char)o->step, back = 0;
     int status, waited = waitpid(o->child, &status, WNOHANG);
     if (is_restarted(o)) {
-        demand(o, waited == -1 && errno == ECHILD, "waiting for a lost child");
+        bool is_told = waited == o->child && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+        demand(o, is_told || (o->is_waited_for && waited == -1 && errno == ECHILD),
+               "waiting for a lost child");
+        o->is_waited_for = true;
         check_lost(o);
     } else {
         demand(o,
