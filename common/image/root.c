@@ -34,10 +34,13 @@ struct source {
 
 static int check_base(const struct image_view *delta, int base, struct belay_error *err);
 static int make_root(int part, int base, uint64_t page_bytes, struct digest *root, struct belay_error *err);
+static int read_sums(const struct image_view *view, int part, int base, root_sums_f *each, void *context,
+                     struct belay_error *err);
+static void hash_sums(void *context, uint64_t address, const uint64_t *sums, uint64_t count);
 static int check_size(const struct image_view *view, int sums_fd, uint64_t page_bytes,
                       struct belay_error *err);
 static void add_tables(crypto_generichash_state *state, const struct image_view *view);
-static int add_sums(crypto_generichash_state *state, struct source *source, const struct image_run *run,
+static int read_run(struct source *source, const struct image_run *run, root_sums_f *each, void *context,
                     struct belay_error *err);
 static void put_delta_sums(struct source *source, uint64_t address, uint64_t pages, uint64_t *sums);
 
@@ -61,19 +64,41 @@ static int make_root(int part, int base, uint64_t page_bytes, struct digest *roo
     if (image_load(part, &view, err) < 0)
         return -1;
     bool is_delta = view.header->base_line > 0;
-    const struct image_run *runs = is_delta ? view.present : view.runs;
-    uint64_t count = is_delta ? view.header->present_count : view.header->run_count;
-    struct source source = {.view = &view, .sums_fd = is_delta ? base : part, .run_sums = view.sums};
     int rc = is_delta ? check_base(&view, base, err) : 0;
     if (rc == 0)
-        rc = check_size(&view, source.sums_fd, page_bytes, err);
+        rc = check_size(&view, is_delta ? base : part, page_bytes, err);
     crypto_generichash_init(&state, NULL, 0, DIGEST_BYTES);
     add_tables(&state, &view);
-    for (uint64_t i = 0; rc == 0 && i < count; i++)
-        rc = add_sums(&state, &source, &runs[i], err);
+    if (rc == 0)
+        rc = read_sums(&view, part, base, hash_sums, &state, err);
     if (rc == 0)
         crypto_generichash_final(&state, (unsigned char *)root, DIGEST_BYTES);
     image_unload(&view);
+    return rc;
+}
+
+int root_read_sums(int part, int base, root_sums_f *each, void *context, struct belay_error *err)
+{
+    struct image_view view;
+    if (image_load(part, &view, err) < 0)
+        return -1;
+    int rc = view.header->base_line > 0 ? check_base(&view, base, err) : 0;
+    if (rc == 0)
+        rc = read_sums(&view, part, base, each, context, err);
+    image_unload(&view);
+    return rc;
+}
+
+static int read_sums(const struct image_view *view, int part, int base, root_sums_f *each, void *context,
+                     struct belay_error *err)
+{
+    bool is_delta = view->header->base_line > 0;
+    const struct image_run *runs = is_delta ? view->present : view->runs;
+    uint64_t count = is_delta ? view->header->present_count : view->header->run_count;
+    struct source source = {.view = view, .sums_fd = is_delta ? base : part, .run_sums = view->sums};
+    int rc = 0;
+    for (uint64_t i = 0; rc == 0 && i < count; i++)
+        rc = read_run(&source, &runs[i], each, context, err);
     return rc;
 }
 
@@ -135,7 +160,13 @@ static void add_tables(crypto_generichash_state *state, const struct image_view 
     add(state, view->strings, header->strings_bytes);
 }
 
-static int add_sums(crypto_generichash_state *state, struct source *source, const struct image_run *run,
+static void hash_sums(void *context, uint64_t address, const uint64_t *sums, uint64_t count)
+{
+    (void)address;
+    add(context, sums, count * sizeof *sums);
+}
+
+static int read_run(struct source *source, const struct image_run *run, root_sums_f *each, void *context,
                     struct belay_error *err)
 {
     uint64_t sums[BLOCK_PAGES];
@@ -148,7 +179,7 @@ static int add_sums(crypto_generichash_state *state, struct source *source, cons
             return belay_error_set(err, EIO, "the sums of an image cannot be read");
         if (source->view->header->base_line > 0)
             put_delta_sums(source, address, pages, sums);
-        add(state, sums, bytes);
+        each(context, address, sums, pages);
     }
     return 0;
 }

@@ -27,4 +27,12 @@ int root_of_image(int part, int base, struct digest *root, struct belay_error *e
 /* The same of a part without its pages: header, tables and sums alone. */
 int root_of_tables(int part, int base, struct digest *root, struct belay_error *err);
 
+/* The sums (sums.h) of so many pages with content, from this address on. */
+typedef void root_sums_f(void *context, uint64_t address, const uint64_t *sums, uint64_t count);
+/*
+ * All sums of which root_of_image() makes the root, by ascending addresses. The same arguments, and returns;
+ * an image of somebody else's may name pages that are nowhere.
+ */
+int root_read_sums(int part, int base, root_sums_f *each, void *context, struct belay_error *err);
+
 #endif

@@ -7,12 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/util/log.h"
 #include "node-agent/capture/capture.h"
 #include "node-agent/capture/crew.h"
 #include "node-agent/loop/pool.h"
 #include "node-agent/loop/processor.h"
+#include "node-agent/member/witness.h"
 
 /* One rank's part, which a pool thread works on. */
 struct part {
@@ -22,6 +24,8 @@ struct part {
     pid_t pid;
     uint64_t image_room; /* see store_image_room() */
     struct capture *capture;
+    struct image_header header;
+    struct witness *witness; /* for tests; NULL: none was asked for */
     bool is_copied;
     /* Held while a pool thread gives the rank its order. Each has its own: the rank that wakes may take the
      * processor. */
@@ -70,12 +74,14 @@ static void begin_copy(struct line_capture *whole);
 static uint32_t list_left(struct line_capture *whole);
 static void add_need(const struct line_capture *whole, struct store_need *need);
 static void do_copy(void *context, uint32_t number);
+static int take_witness(struct part *part);
 static void copy(struct part *part);
 static void release_rank(struct part *part);
 static void copy_shared(struct line_capture *whole);
 static void after_copy(void *context, uint32_t number);
 static void after_copies(void *context, bool is_cancelled);
 static void stage(struct part *part);
+static int hear_witness(struct part *part, const struct store_item *item);
 static void tell_guarded(const struct part *part);
 static void stage_shared(struct line_capture *whole);
 static void note_failure(struct line_capture *whole, const struct part *part);
@@ -250,6 +256,7 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
     part->pid = rank_pid(rank);
     if (sched_getaffinity(part->pid, sizeof *whole->processors, &whole->processors[index]) < 0)
         CPU_ZERO(&whole->processors[index]);
+    part->header = subject.header;
     part->image_room = store_image_room(whole->request.store, part->number);
     part->capture = capture_create(&subject);
     return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
@@ -444,6 +451,33 @@ static void do_copy(void *context, uint32_t number)
     copy(part);
 }
 
+/* Before the rank runs again. */
+static int take_witness(struct part *part)
+{
+    if (!witness_is_wanted(part->number, part->header.line))
+        return 0;
+    part->witness = witness_take(part->pid, &rank_control(part->rank)->layout, &part->header,
+                                 rank_program(part->rank), &part->err);
+    return part->witness ? 0 : -1;
+}
+
+/* What the capture has made, now that all of it is there. */
+static int hear_witness(struct part *part, const struct store_item *item)
+{
+    const struct store *store = part->whole->request.store;
+    int base = item->base_line ? store_image(store, part->number) : -1;
+    if (!part->witness)
+        return 0;
+    if (witness_compare(part->witness, item->fd, base, &part->err) < 0) {
+        log_error("line %llu, rank %u: %s", (unsigned long long)part->header.line, part->number,
+                  part->err.text);
+        return -1;
+    }
+    log_debug("line %llu, rank %u: its capture is what a full copy is", (unsigned long long)part->header.line,
+              part->number);
+    return 0;
+}
+
 static void copy(struct part *part)
 {
     const struct line_capture *whole = part->whole;
@@ -451,6 +485,8 @@ static void copy(struct part *part)
     unsigned threads =
         crew_size(part->pid, capture_data_bytes(part->capture), whole->processors, whole->request.count);
     part->rc = capture_copy(part->capture, threads, &part->err);
+    if (part->rc == 0)
+        part->rc = take_witness(part);
     __atomic_store_n(&part->is_copied, part->rc == 0, __ATOMIC_SEQ_CST);
     if (part->rc == 0 && (!shared->capture || __atomic_load_n(&shared->is_copied, __ATOMIC_SEQ_CST)))
         release_rank(part);
@@ -526,7 +562,11 @@ static void stage(struct part *part)
                               .bytes = capture_bytes(part->capture),
                               .image_bytes = capture_image_bytes(part->capture)};
     item.fd = capture_take(part->capture, &item.base_line);
-    part->rc = store_stage(whole->request.store, whole->request.line, &item, &part->err);
+    part->rc = hear_witness(part, &item);
+    if (part->rc < 0)
+        close(item.fd);
+    else
+        part->rc = store_stage(whole->request.store, whole->request.line, &item, &part->err);
 }
 
 static void tell_guarded(const struct part *part)
@@ -590,6 +630,7 @@ static void destroy(struct line_capture *whole)
 {
     for (uint32_t i = 0; i < whole->request.count; i++) {
         capture_destroy(whole->parts[i].capture);
+        witness_destroy(whole->parts[i].witness);
         rank_unref(whole->parts[i].rank);
         pthread_mutex_destroy(&whole->parts[i].order_lock);
     }
