@@ -15,7 +15,8 @@ from svg import draw
 
 JOB = "papers"
 LI = "Li, Naughton, Plank 1994"
-PROGRAMS = {"merge-sort": "merge sort", "matrix": "matrix multiplication"}
+PROGRAMS = {"merge-sort": "merge sort", "matrix": "matrix multiplication", "travelling-salesman": "travelling salesman",
+            "pattern-matching": "pattern matching", "bubble-sort": "bubble sort"}
 POLICIES = ("sequential", "main_memory", "cow", "cll", "precopy", "auto")
 RANKS = 2
 LINES = 8  # about, in a run

@@ -103,6 +103,10 @@ class Programs:
                         "--snapshot-every", str(snapshot_every), "--output", "snapshot"),
                        ranks, "snapshot-*.h5", ends_by_itself=True)
 
+    def concurrent(self, name, mib, rounds, ranks=2):
+        """A program of apps/concurrent."""
+        return Program((os.path.join(self.apps, name), str(mib), str(rounds)), ranks, ends_by_itself=True)
+
     def _heat_input(self, side):
         if side not in self._inputs:
             path = os.path.join(self.folder, f"heat-{side}.h5")
