@@ -119,6 +119,38 @@ Belay__Wire__Reply *receive_epoch_entered(const struct caller *caller, struct be
     return receive(caller, BELAY__WIRE__REPLY__BODY_EPOCH_ENTERED, err);
 }
 
+int send_archive_take(const struct caller *caller, Belay__Wire__ArchiveTake *order, struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_ARCHIVE_TAKE;
+    request.archive_take = order;
+    return agent_send(caller->sock, &request, err);
+}
+
+Belay__Wire__Reply *receive_archive_taken(const struct caller *caller, struct belay_error *err)
+{
+    return receive(caller, BELAY__WIRE__REPLY__BODY_ARCHIVE_TAKEN, err);
+}
+
+Belay__Wire__Reply *call_archive_line(const struct caller *caller, const char *job, struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    Belay__Wire__ArchiveLine body = BELAY__WIRE__ARCHIVE_LINE__INIT;
+    body.job = borrow(job);
+    request.body_case = BELAY__WIRE__REQUEST__BODY_ARCHIVE_LINE;
+    request.archive_line = &body;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_DONE, err);
+}
+
+Belay__Wire__Reply *call_archive_kept(const struct caller *caller, Belay__Wire__ArchiveKept *kept,
+                                      struct belay_error *err)
+{
+    Belay__Wire__Request request = BELAY__WIRE__REQUEST__INIT;
+    request.body_case = BELAY__WIRE__REQUEST__BODY_ARCHIVE_KEPT;
+    request.archive_kept = kept;
+    return call(caller, &request, BELAY__WIRE__REPLY__BODY_DONE, err);
+}
+
 Belay__Wire__Reply *call_member_lost(const struct caller *caller, const char *job, uint32_t epoch,
                                      uint32_t node, struct belay_error *err)
 {

@@ -54,6 +54,12 @@ Belay__Wire__Reply *call_launch_ended(const struct caller *caller, const char *j
 Belay__Wire__Reply *call_job_close(const struct caller *caller, const char *job, enum job_state state,
                                    bool keep_images, int exit_status, const char *message,
                                    struct belay_error *err);
+/* Lines as files. The first in two halves. */
+int send_archive_take(const struct caller *caller, Belay__Wire__ArchiveTake *order, struct belay_error *err);
+Belay__Wire__Reply *receive_archive_taken(const struct caller *caller, struct belay_error *err);
+Belay__Wire__Reply *call_archive_line(const struct caller *caller, const char *job, struct belay_error *err);
+Belay__Wire__Reply *call_archive_kept(const struct caller *caller, Belay__Wire__ArchiveKept *kept,
+                                      struct belay_error *err);
 /* For tools; job NULL or "": the only one that runs (clean: all ended ones). */
 Belay__Wire__Reply *call_checkpoint(const struct caller *caller, const char *job, struct belay_error *err);
 Belay__Wire__Reply *call_verify(const struct caller *caller, const char *job, struct belay_error *err);

@@ -77,7 +77,10 @@ static bool find_position(struct inlet *inlet)
         if (is_stopped(inlet, LOOK_MS))
             return false;
     uint64_t from = inlet->is_restored ? __atomic_load_n(&inlet->head->input_from, __ATOMIC_RELAXED) : 0;
-    inlet->position = from < inlet->input->bytes ? from : inlet->input->bytes;
+    const struct outlet_input *input = inlet->input;
+    bool is_fresh = input->bytes == 0 && !input->has_ended; /* the memory of it was lost: it is given again */
+    uint64_t most = is_fresh ? STREAMS_INPUT_MAX : input->bytes;
+    inlet->position = from < most ? from : most;
     return true;
 }
 

@@ -210,6 +210,7 @@ json_t *render_job_json(const Belay__Wire__JobStatus *status)
     put_number(object, "held_bytes", status->held_bytes);
     json_object_set_new(object, "exit_status", json_integer(status->exit_status));
     put_number(object, "files_left", status->files_left);
+    put_number(object, "archived_line", status->archived_line);
     json_object_set_new(object, "is_encrypted", json_boolean(status->is_encrypted));
     put_text(object, "cwd", status->cwd);
     put_text(object, "message", status->message);
@@ -305,6 +306,8 @@ static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)
     print_pool(stream, status);
     print_line(stream, "  restarts  %" PRIu32 " from a line, %" PRIu32 " from the start", status->restarts,
                status->restarts_from_start);
+    if (status->archived_line)
+        fprintf(stream, "  archived  line %" PRIu64 "\n", status->archived_line);
     if (status->files_left)
         fprintf(stream, "  files     %" PRIu64 " not put back by restarts\n", status->files_left);
 }

@@ -15,15 +15,28 @@ struct restart_options {
     const char *job;
     char **command; /* NULL: the recorded launch line */
     bool leaves_files;
+    const char *archive; /* NULL: from memory */
 };
 
-enum { KEY_LEAVE_FILES = OPTION_KEY + CONF_END }; /* beyond those of the options of a launch */
+enum { KEY_LEAVE_FILES = OPTION_KEY + CONF_END, KEY_FROM }; /* beyond those of the options of a launch */
 
 static const struct argp_option rows[] = {
     {.name = "leave-files",
      .key = KEY_LEAVE_FILES,
      .doc = "Go on although files cannot be put back to what they were: they stay as they are"},
+    {.name = "from",
+     .key = KEY_FROM,
+     .arg = "DIR",
+     .doc = "Go on from a line that --archive has written below DIR: the newest one of the only job there, "
+            "or of "
+            "DIR/JOB, or DIR/JOB/line-N; JOB is left out then, or names the job of the archive"},
     {0}};
+
+/* What stands behind "--" is the launch line. */
+static bool is_behind_dashes(const struct argp_state *state)
+{
+    return state->quoted > 0 && state->next - 1 >= state->quoted;
+}
 
 static error_t parser(int key, char *arg, struct argp_state *state)
 {
@@ -35,8 +48,11 @@ static error_t parser(int key, char *arg, struct argp_state *state)
     case KEY_LEAVE_FILES:
         options->leaves_files = true;
         return 0;
+    case KEY_FROM:
+        options->archive = arg;
+        return 0;
     case ARGP_KEY_ARG:
-        if (!options->job) {
+        if (!options->job && !(options->archive && is_behind_dashes(state))) {
             options->job = arg;
             return 0;
         }
@@ -68,10 +84,11 @@ static int make_plan(const struct restart_options *options, struct job_plan *pla
                               .argv = options->command,
                               .settings = BELAY__WIRE__JOB_SETTINGS__INIT,
                               .is_restart = true,
-                              .leaves_files = options->leaves_files};
-    if (!plan->name)
+                              .leaves_files = options->leaves_files,
+                              .archive = options->archive};
+    if (!plan->name && !plan->archive)
         return belay_error_set(err, EINVAL, "restart: which job? ('belay list' shows them)");
-    if (job_name_check(plan->name, err))
+    if (plan->name && job_name_check(plan->name, err))
         return -1;
     if (halt_read(&plan->halt, options->launch.texts, err) < 0)
         return -1;

@@ -15,6 +15,7 @@
 #include "cmd/srun_line.h"
 #include "cmd/string_list.h"
 #include "cmd/supervise_state.h"
+#include "common/archive/manifest.h"
 #include "common/util/log.h"
 #include "common/wire/board_client.h"
 #include "common/wire/placement.h"
@@ -147,6 +148,7 @@ int supervise(const struct job_plan *plan)
                            .settings = BELAY__WIRE__JOB_SETTINGS__INIT,
                            .detach = DETACH_NONE,
                            .signals.fd = -1,
+                           .archive_lock = -1,
                            .comeback.child = HOSTS_CHILD_NONE};
     struct belay_error err = {0};
     int code = EXIT_OK;
@@ -159,12 +161,16 @@ int supervise(const struct job_plan *plan)
     }
     if (plan->argv && !plan->hosts && is_refused(plan, &err))
         code = fail(&s, &err, EXIT_REFUSED);
+    else if (supervise_find_archive(&s, &err))
+        code = fail(&s, &err, supervise_archive_exit_code(&err));
     else if (prepare(&s, &err) || supervise_connect(&s, &s.nodes.of[0], &err))
         code = fail(&s, &err, err.code == ERANGE ? EXIT_USAGE : EXIT_NO_AGENT);
     else if (signals_open(&s.signals, &err))
         code = fail(&s, &err, EXIT_INTERNAL);
-    else if (plan->resumes || s.is_elsewhere ? supervise_resume(&s, &err)
-                                             : supervise_open(&s, plan->is_restart, &err))
+    else if (!supervise_is_held(&s) && supervise_retrieve(&s, &err))
+        code = fail(&s, &err, supervise_archive_exit_code(&err));
+    else if ((plan->resumes || s.is_elsewhere) && !s.manifest ? supervise_resume(&s, &err)
+                                                              : supervise_open(&s, s.plan->is_restart, &err))
         code = fail(&s, &err, supervise_exit_code(&err));
     else
         code = supervise_job(&s);
@@ -258,10 +264,20 @@ static int find_nodes(struct supervisor *s, struct belay_error *err)
     return s->plan->is_restart ? 0 : check_nodes(s, err);
 }
 
+/* Files as they were at archived lines have to last as long as these. */
+static int choose_undo_dir(struct supervisor *s)
+{
+    Belay__Wire__JobSettings more = BELAY__WIRE__JOB_SETTINGS__INIT;
+    if (s->plan->is_restart || !s->settings.archive[0] || s->settings.undo_dir[0])
+        return 0;
+    more.undo_dir = s->settings.archive;
+    return settings_merge(&s->settings, &more);
+}
+
 static int prepare(struct supervisor *s, struct belay_error *err)
 {
     char given[PATH_MAX];
-    if (settings_merge(&s->settings, &s->plan->settings) < 0)
+    if (settings_merge(&s->settings, &s->plan->settings) < 0 || choose_undo_dir(s) < 0)
         return belay_error_set(err, ENOMEM, "out of memory");
     if (layout_find(&s->layout, err) || layout_check(&s->layout, err))
         return -1;
@@ -415,5 +431,9 @@ static void release(struct supervisor *s)
     string_list_free(s->environment);
     free(s->name);
     free(s->resumed);
+    supervise_end_archive(s, false);
+    archive_manifest_free(s->manifest);
+    if (s->archive_lock >= 0)
+        close(s->archive_lock);
     settings_release(&s->settings);
 }

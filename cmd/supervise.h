@@ -36,6 +36,8 @@ struct job_plan {
     uint32_t life;       /* ... and how often Slurm has started the job, this time included; 0: not known */
     const char *program; /* of that launch */
     struct halt_plan halt;
+    const char
+        *archive;     /* a folder of archived lines that a restart goes on from; NULL: the agents' memory */
     bool is_detached; /* print the name once the launch runs, and go on in the background */
 };
 
@@ -44,5 +46,8 @@ struct job_plan {
  * stderr what goes wrong. Returns the exit code of belay.
  */
 int supervise(const struct job_plan *plan);
+
+/* Whether this folder has whole archived lines of the job: a path for `archive` above. */
+bool supervise_has_archive(const char *base, const char *job);
 
 #endif

@@ -14,6 +14,7 @@
 #include "cmd/launch_line.h"
 #include "cmd/string_list.h"
 #include "cmd/supervise.h"
+#include "common/archive/folder.h"
 #include "common/util/clock.h"
 #include "common/util/log.h"
 #include "common/wire/client.h"
@@ -299,8 +300,9 @@ int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_
     nodes.rested_ms = s->rests_from_ms ? (uint64_t)(clock_now_ms() - s->rests_from_ms) : 0;
     nodes.binds_leases = s->plan->life > 0;
     nodes.fan_out = (uint32_t)s->settings.fan_out;
-    nodes.placed = s->plan->resumes ? s->hosts.placement : NULL;
-    nodes.placed_count = s->plan->resumes ? s->hosts.ranks : 0;
+    bool is_placed = s->plan->resumes || (s->manifest && s->plan->hosts); /* by Slurm, before it began */
+    nodes.placed = is_placed ? s->hosts.placement : NULL;
+    nodes.placed_count = is_placed ? s->hosts.ranks : 0;
     if (supervise_choose_scheme(s, &nodes.scheme, err) < 0 || supervise_find_domains(s, err) < 0)
         return -1;
     scheme_choose(s->settings.redundancy, s->nodes.count, &nodes.scheme, &nodes.code);
@@ -426,6 +428,8 @@ int supervise_open(struct supervisor *s, bool is_restart, struct belay_error *er
         status_file_remove(s->rundir, s->name);
     if (!is_restart)
         supervise_tell_of_files(s, lack);
+    if (supervise_begin_archive(s, is_restart, err) < 0)
+        return -1;
     return supervise_begin_arbiter(s, is_restart, err);
 }
 
@@ -674,10 +678,16 @@ void supervise_close(struct supervisor *s, const struct outcome *outcome)
     bool is_closed = false;
     supervise_find_spares(s);
     nodes_finish_output(&s->nodes, s->watch.end_signal != 0);
-    leases_destroy(s->leases); /* agents take it for certain that none is given after the end */
+    bool is_done = outcome->final_state == JOB_STATE_FINISHED && outcome->exit_code == 0;
+    if (outcome->keep_images)
+        supervise_archive_last(s);
+    supervise_end_archive(s, is_done); /* agents keep files as they were for what is there */
+    leases_destroy(s->leases);         /* agents take it for certain that none is given after the end */
     s->leases = NULL;
     for (uint32_t i = 0; i < s->nodes.count; i++)
         is_closed |= close_on_node(s, &s->nodes.of[i], outcome);
+    if (is_done && s->settings.archive[0]) /* what an agent was writing meanwhile */
+        archive_remove_job(s->settings.archive, s->name);
     if (s->nodes.of[0].is_gone)
         keep_records(s, outcome);
     if (!outcome->keep_images)

@@ -263,6 +263,7 @@ static void watch(struct supervisor *s)
     s->watch.on_ranks_up = on_ranks_up;
     s->watch.on_end_asked = on_end_asked;
     s->watch.on_look = on_look;
+    s->watch.on_archived = supervise_take_archived;
     s->watch.context = s;
     s->watch.halt = &s->halt;
     s->halt.rundir = s->rundir;

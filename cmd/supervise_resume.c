@@ -293,13 +293,14 @@ static int open_again(struct supervisor *s, const struct holder *holders, struct
     uint32_t count = count_anew(s, holders);
     if (nodes_set_count(&s->nodes, s->hosts.count > 1 ? s->hosts.folder : s->rundir, count, err) < 0)
         return -1;
-    s->resumed = malloc(sizeof *s->resumed);
-    if (!s->resumed)
+    if (!s->resumed && !(s->resumed = malloc(sizeof *s->resumed)))
         return belay_error_set(err, ENOMEM, "out of memory");
-    *s->resumed = *s->plan;
+    if (s->plan != s->resumed)
+        *s->resumed = *s->plan;
     s->resumed->is_restart = true;
     s->plan = s->resumed;
-    if (open_on_hosts(s, holders, err) < 0 || leave_lost(s, err) < 0)
+    if (open_on_hosts(s, holders, err) < 0 || leave_lost(s, err) < 0 ||
+        supervise_begin_archive(s, true, err) < 0)
         return -1;
     epoch_record_remove(s->rundir,
                         s->plan->name); /* it has the former numbers; the agents have it with these */

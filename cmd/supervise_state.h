@@ -68,8 +68,12 @@ struct supervisor {
     struct inlet *inlet;    /* of this launch; NULL: the launcher has our standard input itself */
     struct watch watch;
     struct halt halt;
-    struct comeback comeback; /* of lost nodes */
-    struct recall *recall;    /* of silent hosts, whose images the job lacks; NULL: it lacks none */
+    struct comeback comeback;               /* of lost nodes */
+    struct archiving *archiving;            /* its lines as files; NULL: none are written */
+    Belay__Wire__ArchiveManifest *manifest; /* that this restart goes on from; NULL: from none */
+    int archive_lock;                       /* of its job's folder; -1: not locked, or by `archiving` */
+    char archive_folder[PATH_MAX];          /* of its line */
+    struct recall *recall; /* of silent hosts, whose images the job lacks; NULL: it lacks none */
 };
 
 /* ---- the job at its agents: 0, or -1 with err ---- */
@@ -205,6 +209,34 @@ void supervise_give_up(struct supervisor *s);
 int supervise_recall(struct supervisor *s, struct belay_error *err);
 /* An epoch is open, or the job is over. */
 void supervise_end_recall(struct supervisor *s);
+
+/* ---- lines as files (supervise_archive.c) ---- */
+
+/* The job is open: its archive is looked at, and claimed. Returns 0, or -1 with err. */
+int supervise_begin_archive(struct supervisor *s, bool is_restart, struct belay_error *err);
+/* No other process runs the job from this archive while the descriptor is open. -1 with err. */
+int supervise_lock_archive(int folder, const char *name, struct belay_error *err);
+/* An event of a node that has written its part of a line, or cannot. */
+void supervise_take_archived(uint32_t node, Belay__Wire__Event *event, void *context);
+/* The launch is over, and its images are kept: the newest line is written, if it is not there yet. */
+void supervise_archive_last(struct supervisor *s);
+/* The job is over. removes: its lines are of no use any more. */
+void supervise_end_archive(struct supervisor *s, bool removes);
+
+/* ---- from such files (supervise_retrieve.c) ---- */
+
+/* Before anything is started: find what the plan names, and make the plan that of the archived job. Returns
+ * 0, or -1 with err. */
+int supervise_find_archive(struct supervisor *s, struct belay_error *err);
+/* Do agents hold a job that is to go on from an archive, if it cannot from memory? Then the archive is left
+ * alone. */
+bool supervise_is_held(struct supervisor *s);
+/* Have the agents take the images into memory: the job is then as one that was lost. Returns 0, or -1 with
+ * err.
+ */
+int supervise_retrieve(struct supervisor *s, struct belay_error *err);
+/* What the failure of either means for our exit code. */
+int supervise_archive_exit_code(const struct belay_error *err);
 
 /* ---- a launch ---- */
 

@@ -193,6 +193,8 @@ static void take_kept_events(struct watch *watch)
                 watch->on_ranks_up(i, event->ranks_up, watch->context);
             if (event->link)
                 take_link(watch, i, event->link);
+            if (event->archived && watch->on_archived)
+                watch->on_archived(i, event, watch->context);
             belay__wire__event__free_unpacked(event, NULL);
         }
     }
@@ -245,7 +247,7 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
     if (event->launch_hangs && watch->nodes->count > 1)
         ask_to_end(watch, SIGTERM, PATIENCE_UNSUPERVISED_MS);
     watch->is_end_asked |= event->end_is_asked;
-    if (event->ranks_up || event->link)
+    if (event->ranks_up || event->link || event->archived)
         node_keep_event(node, event);
     if (event->stop_requested && !watch->is_stop_requested) {
         watch->is_stop_requested = true;

@@ -43,6 +43,8 @@ struct watch {
     void (*on_ranks_up)(uint32_t node, const Belay__Wire__RanksUp *up, void *context);
     /* A node's agent asks whether another node has lost a rank; may call the agents. */
     void (*on_end_asked)(void *context);
+    /* A node has written its part of a line to files, or cannot; may call the agents, and take the event. */
+    void (*on_archived)(uint32_t node, Belay__Wire__Event *event, void *context);
     /* Lost nodes are to be looked for: look_at_ms has come, or look_fd is readable. May call the agents. */
     void (*on_look)(void *context);
     long long look_at_ms; /* by CLOCK_MONOTONIC; 0: never. The callback sets both anew */

@@ -122,6 +122,36 @@ static const struct conf_setting settings[CONF_END] = {
             .help = "Directory for overwritten and removed files (default: in the run directory); on the "
                     "file system of the program's files it saves copying",
         },
+    [CONF_ARCHIVE] =
+        {
+            .name = "archive",
+            .variable = "BELAY_ARCHIVE",
+            .argument = "DIR",
+            .unit = CONF_UNIT_FOLDER,
+            .help =
+                "Write lines to files below DIR, which all hosts see, for 'belay restart --from'; files as "
+                "they were at these lines are kept there, too, unless there is an --undo-dir",
+        },
+    [CONF_ARCHIVE_EVERY] =
+        {
+            .name = "archive-every",
+            .variable = "BELAY_ARCHIVE_EVERY",
+            .argument = "K|T",
+            .unit = CONF_UNIT_TEXT,
+            .fallback = "10m",
+            .help = "Archive each K-th line, or the first line of each time T; and the last one of a halt",
+        },
+    [CONF_ARCHIVE_KEEP] =
+        {
+            .name = "archive-keep",
+            .variable = "BELAY_ARCHIVE_KEEP",
+            .argument = "M",
+            .unit = CONF_UNIT_COUNT,
+            .min = 1,
+            .max = 1000,
+            .fallback = "2",
+            .help = "How many archived lines stay; older ones are removed",
+        },
     [CONF_FILE_LIMIT] =
         {
             .name = "file-limit",

@@ -94,6 +94,7 @@ uint8_t *peer_message_pack(const struct peer_message *message, size_t *bytes)
     strncat(reason, message->reason ? message->reason : "", PEER_MAX_REASON);
     peer.reason = reason;
     peer.refuted = message->is_refuted;
+    peer.archives = message->archives;
     fill_report(&message->report, &report);
     fill_measures(&message->measures, &measures);
     peer.report = traits & HAS_REPORT ? &report : NULL;
@@ -260,6 +261,8 @@ static const char *find_fault_of_content(const Belay__Wire__Peer *peer, uint32_t
         return "its root";
     if (peer->refuted && !(traits & MAY_BE_REFUTED))
         return "that it is refuted";
+    if (peer->archives && peer->kind != (Belay__Wire__PeerKind)PEER_COMMIT)
+        return "that it is archived";
     if (!(traits & HAS_REPORT) != !peer->report)
         return "its report";
     return peer->report ? find_fault_of_report(peer->report, world) : NULL;
@@ -308,6 +311,7 @@ static void read_message(const struct peer_unpacked *unpacked, struct peer_messa
                                      .line = peer->line,
                                      .reason = peer->reason[0] ? peer->reason : NULL,
                                      .is_refuted = peer->refuted,
+                                     .archives = peer->archives,
                                      .targets_version = peer->targets_version,
                                      .clocks = unpacked->clocks,
                                      .clock_count = (uint32_t)peer->n_comms,

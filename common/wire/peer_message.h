@@ -126,6 +126,7 @@ struct peer_message {
     uint32_t rank_count;
     bool has_root;      /* PROTECTED, COMMIT: it is known, */
     struct digest root; /* and may be that of no ranks, 0 */
+    bool archives;      /* COMMIT: the line is archived */
 };
 
 /* What the receiver knows of the sender. */

@@ -31,6 +31,7 @@ struct line_branch {
     bool has_closed;
     bool has_root;                /* in the newest order: */
     struct digest root;           /* of all ranks, in COMMIT */
+    bool archives;                /* the line, as COMMIT says */
     struct host_measure measure;  /* of the line in progress, by voice */
     struct host_measure settling; /* of the one before */
     uint32_t voice_count;
@@ -143,6 +144,7 @@ static void on_order(void *context, const uint8_t *bytes, size_t count)
     }
     branch->has_root = message.has_root;
     branch->root = message.root;
+    branch->archives = message.archives;
     if (action.type != COORD_ACTION_NONE && branch_order(branch->machine, &action) < 0)
         log_error("job \"%s\": a branch of the tree: %s", branch->job->name, strerror(errno));
     peer_message_release(unpacked);
@@ -309,6 +311,7 @@ static void give_order(void *context, uint32_t voice, const struct coord_action 
     if (action->type == COORD_ACTION_COMMIT) {
         message.has_root = branch->has_root;
         message.root = branch->root;
+        message.archives = branch->archives;
     }
     for (uint32_t i = 0; i < branch->voice_count; i++)
         if ((voice == BRANCH_ALL || voice == i) && branch->voices[i].link)

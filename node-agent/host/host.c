@@ -184,12 +184,25 @@ static void emit(void *context, const struct coord_action *action)
     order(host, action);
 }
 
+/* Is the line that commits now archived? An agent that is the arbiter itself writes no manifests. */
+static bool is_archived(struct line_host *host)
+{
+    const Belay__Wire__JobSettings *settings = host->job->config->settings;
+    struct archive_pace pace;
+    struct belay_error err;
+    return settings->archive[0] && host->job->has_arbiter &&
+           archive_pace_parse(settings->archive_every, &pace, &err) == 0 &&
+           archive_is_due(&pace, &host->archive, (int64_t)(clock_now_ns() / 1000000u));
+}
+
 static void order(struct line_host *host, const struct coord_action *action)
 {
     struct peer_message message = translate_order(action);
     message.node = host->node;
-    if (action->type == COORD_ACTION_COMMIT)
+    if (action->type == COORD_ACTION_COMMIT) {
         measure_tell_root(&host->measure, &message);
+        message.archives = is_archived(host);
+    }
     members_send(&host->members, &message);
 }
 

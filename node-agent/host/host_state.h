@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/archive/pace.h"
 #include "coord/coord.h"
 #include "node-agent/host/measure.h"
 #include "node-agent/host/members.h"
@@ -30,6 +31,7 @@ struct line_host {
     char refusal[HOST_REASON_BYTES]; /* why no line is taken of this launch; "": lines are */
     struct requests requests;
     struct pace pace;
+    struct archive_clock archive; /* when a line was archived last */
     struct host_measure measure;  /* of the line in progress */
     struct host_measure settling; /* of the committed line whose ranks do not all run again yet */
 };

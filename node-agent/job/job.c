@@ -3,6 +3,9 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <unistd.h>
+
+#include "common/archive/folder.h"
 
 #define BIT(state) (1u << (state))
 #define ENDED (BIT(JOB_STATE_FINISHED) | BIT(JOB_STATE_FAILED) | BIT(JOB_STATE_STOPPED) | BIT(JOB_STATE_LOST))
@@ -110,6 +113,35 @@ void job_drop_waiter(struct job *job, const struct connection *connection)
             at = &waiter->next;
         }
     }
+}
+
+uint64_t job_keeps_files_from(const struct job *job, uint64_t line)
+{
+    const uint64_t lines[] = {job->archive.oldest, job->archive.pending};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (lines[i] > 0 && lines[i] < line)
+            line = lines[i];
+    return line;
+}
+
+void job_find_archive(struct job *job)
+{
+    size_t count;
+    const char *base = job->config ? job->config->settings->archive : "";
+    int folder = base[0] ? archive_open_job(base, job->name, false, NULL) : -1;
+    job->archive = (struct job_archive){0};
+    if (folder < 0)
+        return;
+    uint64_t *lines = archive_list_lines(folder, &count);
+    for (size_t i = 0; i < count; i++) {
+        if (!archive_is_complete(folder, lines[i]))
+            continue;
+        job->archive.newest = lines[i];
+        if (job->archive.oldest == 0)
+            job->archive.oldest = lines[i];
+    }
+    free(lines);
+    close(folder);
 }
 
 void job_tell(struct job *job, const Belay__Wire__Event *event)

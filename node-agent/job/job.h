@@ -38,12 +38,20 @@ struct job_loss {
     double detect_ms;
 };
 
+/* Its lines as files, as the arbiter tells; numbers of lines, 0: none. */
+struct job_archive {
+    uint64_t oldest, newest; /* that are whole */
+    uint64_t pending;        /* oldest of those of which that is not known yet */
+};
+
+struct archiver;
 struct epoch;
 struct fence;
 struct lease;
 struct line;
 struct own_arbiter;
 struct renewal;
+struct retrieval;
 
 /*
  * What this agent knows of the last leases that its arbiter has given to anybody: none after it has closed
@@ -108,8 +116,12 @@ struct job {
     struct lost_files lost_files; /* of nodes that were lost since files were put back */
     uint64_t *common_devices;     /* file systems that all nodes have (common/util/mounts.h) */
     size_t common_count;
-    bool is_output_forwarded;  /* the arbiter takes output from the streams */
-    struct remains remains;    /* of a launch whose agent was killed */
+    bool is_output_forwarded; /* the arbiter takes output from the streams */
+    struct remains remains;   /* of a launch whose agent was killed */
+    bool is_retrieved; /* from an archive, with whose files its undo folder stays until an epoch is open */
+    struct retrieval *retrieval; /* takes it from its archive; NULL: it does not */
+    struct archiver *archiver;   /* writes a line to files; NULL: none does */
+    struct job_archive archive;
     struct undo_folder undo;   /* files as they were at its lines */
     struct put_back *put_back; /* is at work; NULL: it is not */
     bool owes_files;           /* they have to be put back before anything else, or given up by the user */
@@ -138,6 +150,11 @@ void job_become(struct job *job, enum job_state state);
 
 /* The only running job, or NULL with err. */
 struct job *job_only_running(struct agent *agent, struct belay_error *err);
+
+/* Files as they were at this line and later ones are kept, if `line` is the newest one. */
+uint64_t job_keeps_files_from(const struct job *job, uint64_t line);
+/* Which lines its archive has, by what is in the folder. */
+void job_find_archive(struct job *job);
 
 /* Have a client told (Done) when the job has ended. Returns 0 or -1 with ENOMEM. */
 int job_wait(struct job *job, struct connection *connection);

@@ -318,6 +318,11 @@ int membership_place(struct membership *membership, const struct epoch_start *st
     return 0;
 }
 
+uint64_t membership_incarnation(const struct membership *membership)
+{
+    return membership->records.now.incarnation;
+}
+
 bool membership_has_promised(const struct membership *membership)
 {
     return membership->records.now.promised > 0;

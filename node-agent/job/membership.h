@@ -147,6 +147,8 @@ void membership_clear_stop(struct membership *membership);
 /* Whether the node has a part in an epoch now. */
 bool membership_is_serving(const struct membership *membership);
 
+/* Of this node's memory (coord/epoch.h). */
+uint64_t membership_incarnation(const struct membership *membership);
 /* Whether an arbiter has ever asked this node. */
 bool membership_has_promised(const struct membership *membership);
 /* The newest epoch that this node has heard of, 0: none. */

@@ -48,6 +48,26 @@ int streams_set_ranks(struct streams_holder *streams, uint32_t ranks, struct bel
                : belay_error_errno(err, "cannot write to the memory of standard streams");
 }
 
+int streams_ends(const struct streams_holder *streams, uint32_t rank,
+                 struct stream_end ends[STREAMS_PER_RANK])
+{
+    struct streams_rank slot;
+    if (pread(streams->fd, &slot, sizeof slot, (off_t)STREAMS_SLOT(rank)) != sizeof slot)
+        return -1;
+    for (int i = 0; i < STREAMS_PER_RANK; i++)
+        ends[i] = stream_end_now(&slot.streams[i]);
+    return 0;
+}
+
+int streams_set_ends(const struct streams_holder *streams, uint32_t rank,
+                     const struct stream_end ends[STREAMS_PER_RANK])
+{
+    struct streams_rank slot = {0};
+    for (int i = 0; i < STREAMS_PER_RANK; i++)
+        slot.streams[i] = (struct stream){.ends = {ends[i], ends[i]}, .taken = ends[i].bytes};
+    return pwrite(streams->fd, &slot, sizeof slot, (off_t)STREAMS_SLOT(rank)) == sizeof slot ? 0 : -1;
+}
+
 void streams_release(struct streams_holder *streams, struct keeper *keeper, const char *job)
 {
     char name[KEEPER_NAME_BYTES];

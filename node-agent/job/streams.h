@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/util/error.h"
+#include "common/wire/streams.h"
 #include "node-agent/store/keeper.h"
 
 struct streams_holder {
@@ -26,6 +27,13 @@ int streams_adopt(struct streams_holder *streams, int fd, struct belay_error *er
 
 /* The number of ranks, and so of slots, is known. Returns 0 or -1 with err. */
 int streams_set_ranks(struct streams_holder *streams, uint32_t ranks, struct belay_error *err);
+
+/* What the rank has written by now; -1 with errno. */
+int streams_ends(const struct streams_holder *streams, uint32_t rank,
+                 struct stream_end ends[STREAMS_PER_RANK]);
+/* All that the rank had written by then is out. -1 with errno. */
+int streams_set_ends(const struct streams_holder *streams, uint32_t rank,
+                     const struct stream_end ends[STREAMS_PER_RANK]);
 
 /* Give them up in the keeper as well. */
 void streams_release(struct streams_holder *streams, struct keeper *keeper, const char *job);

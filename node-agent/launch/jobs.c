@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/archive/pace.h"
 #include "common/conf/conf.h"
 #include "common/fault/fault.h"
 #include "common/util/escape.h"
@@ -15,6 +16,8 @@
 #include "common/wire/epoch_record.h"
 #include "common/wire/settings.h"
 #include "common/wire/status_file.h"
+#include "node-agent/archive/archiver.h"
+#include "node-agent/archive/retrieval.h"
 #include "node-agent/capture/policy.h"
 #include "node-agent/capture/tracker.h"
 #include "node-agent/delta/choice.h"
@@ -67,6 +70,9 @@ static int check_settings(const Belay__Wire__JobSettings *settings, uint32_t nod
         strcmp(settings->restore, "auto"))
         return belay_error_set(err, EINVAL, "there is no way to restore '%.40s': eager, demand or auto",
                                settings->restore);
+    struct archive_pace pace;
+    if (archive_pace_parse(settings->archive_every, &pace, err) < 0)
+        return -1;
     return policy_choose(settings->policy, err) == POLICY_NONE ? -1 : 0;
 }
 
@@ -335,12 +341,13 @@ static bool is_given_up(const struct job *job)
 /*
  * A folder for all nodes is the first one's to remove. It is not a spare's, nor that of a node whose arbiter
  * is gone: others may have gone on with the job, and keep files there. Nor may any host remove it while an
- * arbiter on another one has claimed the job.
+ * arbiter on another one has claimed the job, or while a restart from archived lines may need it.
  */
 static bool may_remove_undo(const struct job *job)
 {
     bool is_anothers = job->config && job->config->undo && job->config->node > 0;
-    if (undo_is_claimed_elsewhere(&job->undo))
+    bool is_archived = job->archive.oldest > 0 || (job->is_retrieved && !job->last_leases.has_opened);
+    if (is_archived || undo_is_claimed_elsewhere(&job->undo))
         return false;
     return !is_anothers || (job->epoch_number > 0 && !job->is_abandoned);
 }
@@ -365,6 +372,9 @@ void job_forget(struct job *job)
     if (job_find(job->agent, job->name) == job)
         HASH_DEL(job->agent->jobs, job);
     put_back_leave(job->put_back);
+    job_find_archive(job);
+    archiver_leave(job->archiver);
+    retrieval_leave(job->retrieval);
     if (!job->agent->leaves_jobs)
         remains_remove_unused(&job->remains);
     remains_release(&job->remains);
@@ -480,6 +490,7 @@ static int begin(struct job *job, struct belay_error *err)
     if (!job->line)
         return -1;
     job_become(job, job->epoch_number ? JOB_STATE_RESTARTING : JOB_STATE_STARTING);
+    job_find_archive(job);
     job->is_stopping = job->is_abandoned = job->is_awaited = job->is_unwanted = false;
     job->message[0] = '\0';
     return 0;

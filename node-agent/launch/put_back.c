@@ -245,6 +245,7 @@ int put_back_start(struct job *job, uint64_t line, put_back_done_f *done, void *
     }
     run->lost = lost_files_copy(&job->lost_files);
     run->request = (struct undo_request){.line = line,
+                                         .keeps_from = job_keeps_files_from(job, line),
                                          .leaves_failed = job->leaves_files,
                                          .say = keep_text,
                                          .context = run,

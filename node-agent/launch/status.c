@@ -52,6 +52,7 @@ Belay__Wire__JobStatus *status_make(const struct job *job)
     status->mtbf_ms = job->config->settings->mtbf_ms;
     status->line_cost_ms = job->line_cost_ms;
     status->newest_line = newest ? newest->line : 0;
+    status->archived_line = job->archive.newest;
     status->held_bytes = store_held_bytes(job->store);
     status->exit_status = job->exit_status;
     status->job_state = (Belay__Wire__JobState)job->state;

@@ -34,6 +34,7 @@ int member_record_commit(void *context, uint64_t line)
     times_end(&member->times, &record);
     if (member->arrived && member->arrived->kind == PEER_COMMIT)
         record.root = member->arrived->root;
+    member->archives = member->arrived && member->arrived->kind == PEER_COMMIT && member->arrived->archives;
     if (member->count == 0 && store_staged_line(member->job->store) != line)
         return 0; /* the member's own record is all that there is */
     if (store_commit(member->job->store, &record, &err) == 0) {
@@ -57,7 +58,9 @@ void member_commit(struct line_member *member)
     for (uint32_t i = 0; i < member->count; i++)
         rank_tell_committed(member->ranks[i], member->line);
     release_held(member);
-    undo_forget_before(&job->undo, member->line);
+    if (member->archives && job->archive.pending == 0)
+        job->archive.pending = member->line;
+    undo_forget_before(&job->undo, job_keeps_files_from(job, member->line));
     parcels_drop_before(&job->parcels, job->agent->keeper, job->name, member->line);
     if (member->capture)
         line_capture_commit(member->capture);
@@ -119,6 +122,9 @@ static void on_prepared(void *context)
 {
     struct line_member *member = context;
     member->next = NULL;
+    if (member->archives && member->count > 0)
+        archiver_start(member->job, member->committed_line, member->ends, member->end_count);
+    member->archives = false;
     membership_applied(member->job->membership, member->committed_line);
     member_settle_if_resumed(member);
     member_scrub_go_on(member);

@@ -255,6 +255,10 @@ static void forget_ranks(struct line_member *member)
     redundancy_destroy(member->redundancy);
     watch_destroy(member->watch);
     free(member->ranks);
+    free(member->ends);
+    member->ends = NULL;
+    member->end_count = 0;
+    member->archives = false;
     member->redundancy = NULL;
     member->watch = NULL;
     member->ranks = NULL;

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "coord/watch.h"
+#include "node-agent/archive/archiver.h"
 #include "node-agent/job/job.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/link/link.h"
@@ -65,7 +66,11 @@ struct line_member {
     struct line_capture *capture;        /* until the line has committed or aborted */
     struct line_times times;             /* of the line in progress */
 
+    struct archive_ends *ends; /* of its ranks' output, as the line has found it; NULL: not noted */
+    uint32_t end_count;
+
     /* committed lines */
+    bool archives;              /* the newest one is written to files once it is in the images */
     uint64_t committed_line;    /* newest of this epoch, 0: none */
     struct line_times settling; /* of the line whose ranks do not all run again yet */
     struct timer *settle_limit; /* bounds the wait for them */

@@ -1,6 +1,7 @@
 /* orders.c - the host's orders, carried out up to the capture; and the abort. */
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/fault/fault.h"
@@ -233,6 +234,21 @@ static void tell_held(struct line_member *member, const char *reason)
     complain(member, text, &member->has_told_held);
 }
 
+/* What the ranks, which stand still, have written: for a restart that finds no other memory of it. */
+static void note_ends(struct line_member *member)
+{
+    const struct job *job = member->job;
+    free(member->ends);
+    member->end_count = 0;
+    member->ends = job->config->settings->archive[0] ? calloc(member->count, sizeof *member->ends) : NULL;
+    for (uint32_t i = 0; member->ends && i < member->count; i++) {
+        member->ends[i].rank = rank_number(member->ranks[i]);
+        if (streams_ends(&job->streams, member->ends[i].rank, member->ends[i].ends) < 0)
+            return;
+        member->end_count++;
+    }
+}
+
 /* Without ranks there is nothing to be done, and the machine says so. */
 static void do_capture(struct line_member *member)
 {
@@ -258,6 +274,7 @@ static void do_capture(struct line_member *member)
     if (member->count == 0)
         return;
     times_parked(&member->times, member->ranks, member->count);
+    note_ends(member);
     memories_look(member);
     if (fault_hit("agent.capture", -1, member->line))
         belay_error_set(&err, EIO, "the fault point agent.capture was set to fail");

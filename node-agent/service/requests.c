@@ -79,6 +79,15 @@ static bool serve_arbiter(struct agent *agent, struct connection *connection,
     case BELAY__WIRE__REQUEST__BODY_JOB_CLOSE:
         take_job_close(agent, connection, request->job_close);
         return true;
+    case BELAY__WIRE__REQUEST__BODY_ARCHIVE_TAKE:
+        take_archive_take(agent, connection, request->archive_take);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_ARCHIVE_LINE:
+        take_archive_line(agent, connection, request->archive_line);
+        return true;
+    case BELAY__WIRE__REQUEST__BODY_ARCHIVE_KEPT:
+        take_archive_kept(agent, connection, request->archive_kept);
+        return true;
     case BELAY__WIRE__REQUEST__BODY_LEASE_OPEN:
         take_lease_open(agent, connection, request->lease_open);
         return true;

@@ -31,6 +31,14 @@ void take_lease_grant(struct agent *agent, struct connection *connection,
                       const Belay__Wire__LeaseGrant *grant);
 void take_job_close(struct agent *agent, struct connection *connection, const Belay__Wire__JobClose *end);
 
+/* Of the arbiter, about lines as files (archive.c). */
+void take_archive_take(struct agent *agent, struct connection *connection,
+                       const Belay__Wire__ArchiveTake *order);
+void take_archive_line(struct agent *agent, struct connection *connection,
+                       const Belay__Wire__ArchiveLine *order);
+void take_archive_kept(struct agent *agent, struct connection *connection,
+                       const Belay__Wire__ArchiveKept *kept);
+
 /* Of tools (tools.c). */
 void take_checkpoint(struct agent *agent, struct connection *connection, const Belay__Wire__Checkpoint *wish);
 void take_verify(struct agent *agent, struct connection *connection, const Belay__Wire__VerifyQuery *query);

@@ -18,6 +18,7 @@ static uint64_t next_time;
 static unsigned next_kept;
 struct undo_folder folder;
 bool leaves_failed;
+uint64_t keeps_from;
 char told[4096];
 
 int undo_log_setup(void **state)
@@ -26,6 +27,7 @@ int undo_log_setup(void **state)
     next_time = next_kept = 0;
     told[0] = '\0';
     leaves_failed = false;
+    keeps_from = 0;
     strcpy(top, "/tmp/undo_test.XXXXXX");
     assert_non_null(mkdtemp(top));
     assert_int_equal(mkdir(path_of("files"), 0700), 0);
@@ -281,7 +283,8 @@ static void tell(void *context, const char *text)
 
 int apply(uint64_t line, uint64_t *left, struct belay_error *err)
 {
-    struct undo_request request = {.line = line, .leaves_failed = leaves_failed, .say = tell};
+    struct undo_request request = {
+        .line = line, .keeps_from = keeps_from, .leaves_failed = leaves_failed, .say = tell};
     return undo_apply(&folder, &request, left, err);
 }
 

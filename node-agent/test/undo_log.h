@@ -8,8 +8,9 @@
 #include "node-agent/undo/undo.h"
 
 extern struct undo_folder folder;
-extern bool leaves_failed; /* what apply() asks for */
-extern char told[4096];    /* of files that were left as they are, by lines */
+extern bool leaves_failed;  /* what apply() asks for */
+extern uint64_t keeps_from; /* ... 0 unless a test sets it */
+extern char told[4096];     /* of files that were left as they are, by lines */
 
 int undo_log_setup(void **state);
 int undo_log_teardown(void **state);

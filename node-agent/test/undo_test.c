@@ -55,6 +55,25 @@ static void test_lines_that_aborted_are_undone_as_well(void **state)
     assert_file("file", "2255");
 }
 
+/* A restart from a newer line leaves what an archived one needs, and a later one goes back to that. */
+static void test_an_archived_line_is_gone_back_to(void **state)
+{
+    (void)state;
+    write_file("file", "1111");
+    note_data(1, 0, "file", 0, 4); /* before the archived line */
+    write_file("file", "2222");
+    note_data(2, 0, "file", 0, 4);
+    write_file("file", "3322");
+    note_data(3, 0, "file", 0, 4);
+    write_file("file", "5555");
+    keeps_from = 2;
+    must_apply(3, 0);
+    assert_file("file", "3322");
+    keeps_from = 0;
+    must_apply(2, 0);
+    assert_file("file", "2222");
+}
+
 static void test_holes(void **state)
 {
     (void)state;
@@ -558,6 +577,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, undo_log_setup, undo_log_teardown)
         TEST(test_the_earliest_record_counts),
         TEST(test_lines_that_aborted_are_undone_as_well),
+        TEST(test_an_archived_line_is_gone_back_to),
         TEST(test_holes),
         TEST(test_names),
         TEST(test_a_copy_comes_back_as_the_file_was),

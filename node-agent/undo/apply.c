@@ -163,7 +163,7 @@ static int prepare(struct apply *apply)
         belay_error_errno(apply->err, "the list of files that were made anew cannot be read");
     if (line >= 0)
         close(line);
-    return rc < 0 ? -1 : plan_read(apply->folder, &apply->plan, apply->err);
+    return rc < 0 ? -1 : plan_read(apply->folder, apply->request->line, &apply->plan, apply->err);
 }
 
 static int run(struct apply *apply, struct progress *progress, int fd)
@@ -188,6 +188,8 @@ static int empty_line(void *context, uint64_t line, int fd)
 {
     const struct apply *apply = context;
     (void)fd;
+    if (line < apply->request->line)
+        return 0;
     folder_empty_line(apply->folder, line, line == apply->request->line ? UNDO_REPLACED : NULL);
     return 0;
 }
@@ -245,7 +247,7 @@ int undo_apply(const struct undo_folder *folder, struct undo_request *request, u
     struct apply *apply = calloc(1, sizeof *apply);
     if (!apply)
         return belay_error_set(err, ENOMEM, "no memory to put files back as they were at the line");
-    undo_forget_before(folder, request->line);
+    undo_forget_before(folder, request->keeps_from ? request->keeps_from : request->line);
     apply->request = request;
     apply->err = err ? err : &unheard;
     apply->place.folder = apply->other.folder = apply->target = apply->replaced_fd = -1;

@@ -17,6 +17,7 @@
 struct reading {
     struct plan *plan;
     struct belay_error *err;
+    uint64_t first_line;
 };
 
 /* ---- what is known of files ---- */
@@ -181,6 +182,8 @@ static int read_line(void *context, uint64_t line, int folder)
 {
     struct reading *reading = context;
     struct dirent **names;
+    if (line < reading->first_line)
+        return 0;
     int copy = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), rc = 0;
     int count =
         copy < 0 || !folder_is_own(copy, S_IFDIR) ? -1 : scandirat(copy, ".", &names, NULL, alphasort);
@@ -244,9 +247,9 @@ static int mark_removed(struct plan *plan)
     return 0;
 }
 
-int plan_read(int folder, struct plan *plan, struct belay_error *err)
+int plan_read(int folder, uint64_t first_line, struct plan *plan, struct belay_error *err)
 {
-    struct reading reading = {.plan = plan, .err = err};
+    struct reading reading = {.plan = plan, .err = err, .first_line = first_line};
     *plan = (struct plan){0};
     if (err)
         err->text[0] = '\0';

@@ -53,8 +53,9 @@ struct plan {
     struct plan_file *files[PLAN_BUCKETS];
 };
 
-/* Read the logs of all lines in an undo folder. Returns 0 (plan_release() it), or -1 with err. */
-int plan_read(int folder, struct plan *plan, struct belay_error *err);
+/* Read the logs of this line and of all later ones in an undo folder. Returns 0 (plan_release() it), or -1
+ * with err. */
+int plan_read(int folder, uint64_t first_line, struct plan *plan, struct belay_error *err);
 void plan_release(struct plan *plan);
 
 /* What is known of a file; made if it is not there yet (NULL: no memory) / NULL if it is not there. */

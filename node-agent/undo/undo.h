@@ -47,8 +47,9 @@ int undo_sees_common(const char *path, const struct file_id *id, const struct un
                      struct belay_error *err);
 
 struct undo_request {
-    uint64_t line;      /* put files back to what they were at this line; 0: at the start */
-    bool leaves_failed; /* go on where a file cannot be put back; the user wants it so */
+    uint64_t keeps_from; /* what belongs to this line and later ones before `line` stays; 0: nothing does */
+    uint64_t line;       /* put files back to what they were at this line; 0: at the start */
+    bool leaves_failed;  /* go on where a file cannot be put back; the user wants it so */
     void (*say)(void *context, const char *text); /* of a file that is left as it is */
     void *context;
     /* For other threads while it runs, atomic: steps done and in all; an order to end soon, with ECANCELED.

@@ -35,7 +35,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     if (folder < 0)
         make_folder();
     must(ftruncate(log_fd, 0) == 0 && pwrite(log_fd, bytes, count, 0) == (ssize_t)count);
-    if (plan_read(folder, &plan, &err) < 0)
+    if (plan_read(folder, 0, &plan, &err) < 0)
         return 0;
     for (size_t i = 0; i < plan.count; i++) {
         if (plan_path(&plan.steps[i], path) == 0)

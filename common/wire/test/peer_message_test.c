@@ -77,6 +77,21 @@ static void what_is_refuted_is_told(void **state)
     assert_refused(&sent, &member);
 }
 
+/* Members decide nothing of it themselves. */
+static void what_is_archived_is_told_with_the_commit(void **state)
+{
+    (void)state;
+    struct peer_message sent = {.kind = PEER_COMMIT, .role = PEER_HOST, .node = 3, .epoch = 7, .line = 9},
+                        came;
+    sent.archives = true;
+    struct peer_unpacked *unpacked = carry(&sent, &host, &came);
+    assert_non_null(unpacked);
+    assert_true(came.archives);
+    peer_message_release(unpacked);
+    sent.kind = PEER_PROTECT;
+    assert_refused(&sent, &host);
+}
+
 static void clocks_come_with_their_counts(void **state)
 {
     (void)state;
@@ -259,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_order_comes_whole),
         cmocka_unit_test(what_is_refuted_is_told),
+        cmocka_unit_test(what_is_archived_is_told_with_the_commit),
         cmocka_unit_test(clocks_come_with_their_counts),
         cmocka_unit_test(a_demand_names_ranks_or_none),
         cmocka_unit_test(a_report_comes_whole),
