@@ -23,6 +23,7 @@
 #include "cmd/exit_codes.h"
 #include "cmd/hosts.h"
 #include "cmd/supervise.h"
+#include "common/conf/conf.h"
 #include "common/util/log.h"
 #include "common/wire/board_client.h"
 #include "common/wire/job_name.h"
@@ -95,12 +96,26 @@ static int read_placement(struct hosts *hosts, const char *ranks, const char *wo
     return 0;
 }
 
+/* A requeued job of which no node holds anything goes on from its archive, if it has one. */
+static const char *find_archive(const struct job_plan *plan)
+{
+    static char folder[PATH_MAX], path[PATH_MAX];
+    const char *given = getenv("BELAY_RESTART_ARCHIVE"), *base = conf_text(CONF_ARCHIVE, NULL);
+    bool may_be_there = !given && plan->resumes && !*plan->resumes && base && job_name_is_valid(plan->name) &&
+                        realpath(base, folder);
+    if (!may_be_there || !supervise_has_archive(folder, plan->name) ||
+        (size_t)snprintf(path, sizeof path, "%s/%s", folder, plan->name) >= sizeof path)
+        return given;
+    return path;
+}
+
 static int make_plan(struct job_plan *plan, struct hosts *hosts, char **arguments, struct belay_error *err)
 {
     const char *life = getenv("BELAY_LIFE");
     plan->name = arguments[0];
     plan->program = arguments[4];
     plan->resumes = getenv("BELAY_RESTART");
+    plan->archive = find_archive(plan);
     plan->life = life ? (uint32_t)strtoul(life, NULL, 10) : 0;
     plan->hosts = hosts;
     if (job_name_check(plan->name, err) || read_hosts(hosts, arguments[1], err) ||

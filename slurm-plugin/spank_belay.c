@@ -46,7 +46,8 @@
 static const char *const handed[WISH_KEYS] = {[WISH_INTERVAL] = "SLURM_BELAY_INTERVAL",
                                               [WISH_DIR] = "SLURM_BELAY_DIR",
                                               [WISH_REDUNDANCY] = "SLURM_BELAY_REDUNDANCY",
-                                              [WISH_RESTART] = "SLURM_BELAY_RESTART"};
+                                              [WISH_RESTART] = "SLURM_BELAY_RESTART",
+                                              [WISH_ARCHIVE] = "SLURM_BELAY_ARCHIVE"};
 /* What tasks get of it. */
 static const char *const variables[WISH_KEYS] = {[WISH_INTERVAL] = "BELAY_INTERVAL",
                                                  [WISH_DIR] = "BELAY_UNDO_DIR",
@@ -170,6 +171,10 @@ int slurm_spank_init_post_opt(spank_t spank, int count, char *words[])
             return refuse_submission(&err);
     }
     wish_fill(&given, &site.wish);
+    if (wish_is_on(&given) && wish_is_archived(&given) && !given.texts[WISH_DIR][0]) {
+        belay_error_set(&err, EINVAL, "--checkpoint-archive needs a folder: --checkpoint-dir");
+        return refuse_submission(&err);
+    }
     return 0;
 }
 
@@ -312,13 +317,20 @@ static unsigned long restart_count(spank_t spank)
  * nothing is known. */
 static int set_restart(spank_t spank, uint32_t *earlier, struct belay_error *err)
 {
-    char life[24], line[32] = "";
+    static char line[WISH_TEXT_BYTES];
+    char life[24];
+    line[0] = '\0';
     unsigned long restarts = restart_count(spank);
     bool is_given = take(spank, handed[WISH_RESTART], line, sizeof line);
     *earlier = is_given ? wish_restart_job(line) : 0;
     snprintf(life, sizeof life, "%lu", *earlier ? 0 : restarts + 1);
     if (set(spank, "BELAY_LIFE", life, err) < 0)
         return -1;
+    if (is_given && wish_restart_is_folder(line)) { /* a requeued step goes on from memory, if it can */
+        if (set(spank, "BELAY_RESTART_ARCHIVE", line, err) < 0)
+            return -1;
+        line[0] = '\0';
+    }
     if ((restarts == 0 && *earlier == 0) || (is_given && !strcmp(line, "none")))
         return 0;
     return set(spank, "BELAY_RESTART", *earlier ? "" : line, err);
@@ -386,19 +398,37 @@ static int check_version(spank_t spank, struct belay_error *err)
                      version, host);
 }
 
+/* Lines are written to files below the folder that all nodes share. */
+static int set_archive(spank_t spank, const char *folder, struct belay_error *err)
+{
+    static struct wish wish;
+    bool is_given = take(spank, handed[WISH_ARCHIVE], wish.texts[WISH_ARCHIVE], WISH_TEXT_BYTES);
+    if (!is_given || !wish_is_archived(&wish))
+        return 0;
+    return set(spank, "BELAY_ARCHIVE", folder, err) < 0
+               ? -1
+               : set(spank, "BELAY_ARCHIVE_EVERY", wish.texts[WISH_ARCHIVE], err);
+}
+
 static int prepare_tasks(spank_t spank, uint32_t step, struct belay_error *err)
 {
-    static char text[WISH_TEXT_BYTES];
+    static char text[WISH_TEXT_BYTES], folder[WISH_TEXT_BYTES];
     if (mistake.code != 0) {
         *err = mistake;
         return -1;
     }
     if (check_version(spank, err) < 0)
         return -1;
-    for (int key = 0; key < WISH_KEYS; key++)
-        if (variables[key] && take(spank, handed[key], text, sizeof text) &&
-            set(spank, variables[key], text, err) < 0)
+    for (int key = 0; key < WISH_KEYS; key++) {
+        if (!variables[key] || !take(spank, handed[key], text, sizeof text))
+            continue;
+        if (key == WISH_DIR)
+            snprintf(folder, sizeof folder, "%s", text);
+        if (set(spank, variables[key], text, err) < 0)
             return -1;
+    }
+    if (set_archive(spank, folder, err) < 0)
+        return -1;
     if (!take(spank, HANDED_LAST_LINE, last_line, sizeof last_line))
         snprintf(last_line, sizeof last_line, "0");
     uint32_t earlier;

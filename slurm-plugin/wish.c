@@ -8,6 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/archive/pace.h"
 #include "common/util/duration.h"
 
 #define INTERVAL_MIN_MS 10u
@@ -37,10 +38,18 @@ static const struct wish_row rows[WISH_KEYS] = {
     [WISH_RESTART] = {.option = "restart-from",
                       .variable = "BELAY_RESTART_FROM",
                       .word = "restart-from",
-                      .argument = "line|job:id|none",
+                      .argument = "line|job:id|dir|none",
                       .help = "of a requeued job: go on from this line only, or, with none, from the start "
                               "(default: the newest line that nodes of the job still hold); job:<id>: go on "
-                              "from the newest line that they hold of this earlier job"},
+                              "from the newest line that they hold of this earlier job; <dir>: from a line "
+                              "that --checkpoint-archive has written there"},
+    [WISH_ARCHIVE] = {.option = "checkpoint-archive",
+                      .variable = "BELAY_CHECKPOINT_ARCHIVE",
+                      .word = "archive",
+                      .argument = "k|time",
+                      .help =
+                          "write each k-th line, or the first line of each <time> (30s, 5m, 2h), to files in "
+                          "--checkpoint-dir, for --restart-from=<dir> (default: none)"},
 };
 
 const struct wish_row *wish_row(enum wish_key key)
@@ -92,9 +101,43 @@ static int check_redundancy(const char *given_by, const char *text, struct belay
         err, EINVAL, "%s: there is no scheme '%s': write SINGLE, PARTNER, XOR[:N] or RS:k+m", given_by, text);
 }
 
+bool wish_restart_is_folder(const char *text)
+{
+    return text[0] == '/';
+}
+
+/* A plain number counts lines here. */
+static int check_archive(const char *given_by, const char *text, struct belay_error *err)
+{
+    struct archive_pace pace;
+    if (is_none(text) || archive_pace_parse(text, &pace, NULL) == 0)
+        return 0;
+    return belay_error_set(err, EINVAL, "%s: '%s' is neither a number of lines nor a time", given_by, text);
+}
+
+bool wish_is_archived(const struct wish *wish)
+{
+    return wish->texts[WISH_ARCHIVE][0] && !is_none(wish->texts[WISH_ARCHIVE]);
+}
+
+/* Of ".../JOB.STEP-PROGRAM", also with "/line-N" behind it: the number of the job. */
+static uint32_t job_of_folder(const char *text)
+{
+    for (const char *at = strchr(text, '/'); at; at = strchr(at + 1, '/')) {
+        char *end;
+        unsigned long long job = strtoull(at + 1, &end, 10);
+        if (isdigit((unsigned char)at[1]) && *end == '.' && isdigit((unsigned char)end[1]) &&
+            job <= UINT32_MAX)
+            return (uint32_t)job;
+    }
+    return 0;
+}
+
 uint32_t wish_restart_job(const char *text)
 {
     char *end;
+    if (wish_restart_is_folder(text))
+        return job_of_folder(text);
     if (strncmp(text, WISH_JOB, strlen(WISH_JOB)) != 0)
         return 0;
     const char *digits = text + strlen(WISH_JOB);
@@ -107,11 +150,10 @@ static int check_restart(const char *given_by, const char *text, struct belay_er
     char *end;
     if (!strcmp(text, "none"))
         return 0;
+    if (wish_restart_is_folder(text))
+        return 0;
     if (strchr(text, '/'))
-        return belay_error_set(err, ENOTSUP,
-                               "%s: '%s': lines are held in memory, there is no folder to go on from; write "
-                               "the number of a line, job:ID or none",
-                               given_by, text);
+        return belay_error_set(err, EINVAL, "%s: '%s' is not the absolute path of a folder", given_by, text);
     if (!strncmp(text, WISH_JOB, strlen(WISH_JOB)))
         return wish_restart_job(text) > 0
                    ? 0
@@ -131,7 +173,8 @@ int wish_take(struct wish *wish, enum wish_key key, const char *given_by, const 
                                           struct belay_error *) = {[WISH_INTERVAL] = check_interval,
                                                                    [WISH_DIR] = check_dir,
                                                                    [WISH_REDUNDANCY] = check_redundancy,
-                                                                   [WISH_RESTART] = check_restart};
+                                                                   [WISH_RESTART] = check_restart,
+                                                                   [WISH_ARCHIVE] = check_archive};
     if (!text[0])
         return belay_error_set(err, EINVAL, "%s: a value is missing", given_by);
     if (strlen(text) >= WISH_TEXT_BYTES || strpbrk(text, "\n\r"))

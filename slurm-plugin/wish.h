@@ -18,7 +18,9 @@ enum wish_key {
     WISH_INTERVAL = 0, /* a time; "0" or "none": no lines */
     WISH_DIR,          /* a folder that all nodes share, for files as they were at the line */
     WISH_REDUNDANCY,   /* SINGLE or PARTNER */
-    WISH_RESTART,      /* the number of a line; "job:ID": of that job; or "none": from the start */
+    WISH_RESTART,      /* the number of a line; "job:ID": of that job; a path: an archive; or "none": from the
+                          start */
+    WISH_ARCHIVE, /* which lines are written to files in that folder: a number, or a time; "none": none */
     WISH_KEYS
 };
 
@@ -49,7 +51,12 @@ void wish_fill(struct wish *wish, const struct wish *other);
 /* The job that a value of WISH_RESTART names; 0: it names none. */
 #define WISH_JOB "job:"
 uint32_t wish_restart_job(const char *text);
+/* Does it name a folder of archived lines? Then wish_restart_job() is the job whose folder that is, if it
+ * says so. */
+bool wish_restart_is_folder(const char *text);
 
+/* Are lines to be written to files? */
+bool wish_is_archived(const struct wish *wish);
 /* Are lines asked for? */
 bool wish_is_on(const struct wish *wish);
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import datetime
+import glob
 import json
 import os
 import re
@@ -107,7 +108,7 @@ def test_help_lists_the_options(sandbox):
     for command in COMMANDS:
         text = sandbox.execute(command, "--help").stdout
         for option in ("--checkpoint-interval=time", "--checkpoint-dir=dir", "--checkpoint-redundancy=scheme",
-                       "--restart-from=line|job:id|none"):
+                       "--restart-from=line|job:id|dir|none", "--checkpoint-archive=k|time"):
             assert option in text, command
 
 
@@ -116,7 +117,7 @@ def test_the_manual_page(sandbox):
     with open(os.path.join(TOP, "man", "belay-slurm.7"), encoding="utf-8") as file:
         page = file.read().replace("\\-", "-").replace("\\fI", "").replace("\\fB", "").replace("\\fR", "")
     listed = re.findall(r"(--[a-z-]+)=\S+\s+Belay:", sandbox.execute("srun", "--help").stdout)
-    assert len(listed) == 4
+    assert len(listed) == 5
     assert re.findall(r"^\.B (--[a-z-]+)=", page, re.M) == listed
 
 
@@ -143,7 +144,8 @@ def test_a_step_of_which_nothing_is_asked(sandbox, cluster, plugin):
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("option, variable, value", [
     ("--checkpoint-interval", "BELAY_CHECKPOINT_INTERVAL", "soon"), ("--checkpoint-dir", "BELAY_CHECKPOINT_DIR", "here"),
-    ("--checkpoint-redundancy", "BELAY_CHECKPOINT_REDUNDANCY", "COPIES"), ("--restart-from", "BELAY_RESTART_FROM", "/images")])
+    ("--checkpoint-redundancy", "BELAY_CHECKPOINT_REDUNDANCY", "COPIES"), ("--restart-from", "BELAY_RESTART_FROM", "some/images"),
+    ("--checkpoint-archive", "BELAY_CHECKPOINT_ARCHIVE", "often")])
 def test_a_wrong_value(sandbox, command, option, variable, value):
     """It is refused at submission with one line, which tells where it came from."""
     words = COMMANDS[command]
@@ -598,6 +600,28 @@ def test_a_job_that_is_submitted_again(sandbox, programs, cluster):
     sandbox.wait_end(number)
     sandbox.execute(sandbox.command, "clean", f"{first}.0-heat", at="n1")
     sandbox.execute(sandbox.command, "clean", f"{first}.0-heat", at="n2")
+
+
+@pytest.mark.campaign
+def test_a_job_that_goes_on_from_an_archive(sandbox, programs):
+    """All that its nodes held went with `scancel`. Another job, on other nodes, goes on from the files."""
+    folder = os.path.join(sandbox.folder, "archive")
+    os.mkdir(folder)
+    sandbox.own(folder)
+    program, _, first = submit_heat(sandbox, programs, f"--checkpoint-dir={folder}", "--checkpoint-archive=2", "-w", "n1,n2",
+                                    nodes=2, ranks=2)
+    name = f"{first}.0-heat"
+    lines = os.path.join(folder, name)
+    wait_for(lambda: len(glob.glob(os.path.join(lines, "line-*", "manifest"))) == 2, 60, "two archived lines")
+    sandbox.execute("scancel", str(first))
+    sandbox.wait_end(first)
+    line = max(int(path.split("/")[-2][len("line-"):]) for path in glob.glob(os.path.join(lines, "line-*", "manifest")))
+    _, number = sandbox.submit(" ".join(["srun", "--mpi=pmix", *held(sandbox, program)]), PROTECT,
+                               f"--restart-from={folder}", "-N2", "-n2", "-w", "n3,n4")
+    after = wait_lines(sandbox, re.escape(name), count=1, at="n3")
+    assert after["history"][-1]["restored_line"] == line
+    sandbox.execute("scancel", str(number))
+    sandbox.wait_end(number)
 
 
 @pytest.mark.campaign

@@ -76,9 +76,31 @@ static void others(void **state)
     assert_int_equal(take(&wish, WISH_RESTART, "0"), -1);
     assert_int_equal(take(&wish, WISH_RESTART, "-1"), -1);
     assert_int_equal(take(&wish, WISH_RESTART, "12x"), -1);
-    assert_int_equal(take(&wish, WISH_RESTART, "/images"), -1);
-    assert_non_null(strstr(err.text, "held in memory"));
+    assert_int_equal(take(&wish, WISH_RESTART, "some/images"), -1);
+    assert_non_null(strstr(err.text, "absolute path"));
     assert_string_equal(wish.texts[WISH_RESTART], "12");
+}
+
+static void archives(void **state)
+{
+    struct wish wish = {0};
+    (void)state;
+    assert_false(wish_is_archived(&wish));
+    assert_int_equal(take(&wish, WISH_ARCHIVE, "5"), 0);
+    assert_true(wish_is_archived(&wish));
+    assert_int_equal(take(&wish, WISH_ARCHIVE, "90m"), 0);
+    assert_int_equal(take(&wish, WISH_ARCHIVE, "often"), -1);
+    assert_int_equal(take(&wish, WISH_ARCHIVE, "-5"), -1);
+    assert_string_equal(wish.texts[WISH_ARCHIVE], "90m");
+    assert_int_equal(take(&wish, WISH_ARCHIVE, "none"), 0);
+    assert_false(wish_is_archived(&wish));
+    assert_int_equal(take(&wish, WISH_RESTART, "/scratch/me/4711.0-app/line-3"), 0);
+    assert_true(wish_restart_is_folder(wish.texts[WISH_RESTART]));
+    assert_false(wish_restart_is_folder("job:4711"));
+    assert_int_equal(wish_restart_job("/scratch/me/4711.0-app/line-3"), 4711);
+    assert_int_equal(wish_restart_job("/scratch/me/4711.0-app"), 4711);
+    assert_int_equal(wish_restart_job("/scratch/me"), 0);
+    assert_int_equal(wish_restart_job("/scratch/2026.me/x"), 0);
 }
 
 static void the_first_that_is_given_wins(void **state)
@@ -144,9 +166,13 @@ static void lists_of_libraries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(intervals),          cmocka_unit_test(others),
-        cmocka_unit_test(names_of_jobs),      cmocka_unit_test(the_first_that_is_given_wins),
-        cmocka_unit_test(lists_of_libraries), cmocka_unit_test(words_of_the_site),
+        cmocka_unit_test(intervals),
+        cmocka_unit_test(others),
+        cmocka_unit_test(archives),
+        cmocka_unit_test(names_of_jobs),
+        cmocka_unit_test(the_first_that_is_given_wins),
+        cmocka_unit_test(lists_of_libraries),
+        cmocka_unit_test(words_of_the_site),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
