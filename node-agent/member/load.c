@@ -15,7 +15,6 @@
 #include "node-agent/loop/pool.h"
 #include "node-agent/loop/timer.h"
 #include "node-agent/member/holes.h"
-#include "node-agent/member/packed.h"
 
 #define URGENT_MAX 16u    /* ranges that somebody waits for, asked for at a time */
 #define OTHERS_MAX 2u     /* ... others; one, while somebody waits */
@@ -27,12 +26,12 @@
 
 /* A range on its way. */
 struct chunk {
+    struct load_range range; /* the first member: the source knows it by this */
     struct chunk *next;
     struct load *load;
-    struct holes_range range;
+    struct holes_range hole;
     uint64_t asked_ns;
-    uint8_t *bytes; /* NULL: not offered yet */
-    uint64_t got;
+    bool is_held;           /* its bytes have begun to come */
     struct belay_error err; /* of the check */
 };
 
@@ -66,8 +65,7 @@ struct load {
 
 static void ask_more(struct load *load);
 static bool ask_one(struct load *load);
-static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count);
-static void on_taken(void *context, int error);
+static bool try_again(struct chunk *chunk);
 static void check_chunk(void *context, uint32_t part);
 static void after_check(void *context, bool is_cancelled);
 static void forget(struct chunk *chunk);
@@ -124,7 +122,7 @@ void load_destroy(struct load *load)
     load->process = NULL;
     for (struct chunk *chunk = load->chunks, *next; chunk; chunk = next) {
         next = chunk->next;
-        if (!chunk->bytes) /* nothing of it will come */
+        if (!chunk->is_held) /* nothing of it will come */
             forget(chunk);
     }
     load_unref(load);
@@ -175,6 +173,11 @@ struct rank *load_process(const struct load *load)
     return load->process;
 }
 
+const struct packed *load_packed(const struct load *load)
+{
+    return &load->packed;
+}
+
 struct load_figures load_figures(const struct load *load)
 {
     uint64_t bytes = packed_bytes(&load->packed);
@@ -214,26 +217,32 @@ static void ask_more(struct load *load)
 
 static bool ask_one(struct load *load)
 {
-    struct holes_range range;
+    struct holes_range hole;
     uint32_t others_max = load->urgent_count > 0 ? 1 : OTHERS_MAX;
     bool only_urgent = load->other_count >= others_max ||
                        fault_hit("agent.load.others", (int)load->config.rank, load->faults) ||
                        (!holes_has_preferred(load->holes) &&
                         fault_hit("agent.load.rest", (int)load->config.rank, load->faults));
-    if (load->urgent_count >= URGENT_MAX || !holes_next(load->holes, only_urgent, load->units, &range))
+    if (load->urgent_count >= URGENT_MAX || !holes_next(load->holes, only_urgent, load->units, &hole))
         return false;
     struct chunk *chunk = calloc(1, sizeof *chunk);
-    if (!chunk) {
+    uint8_t *data = chunk ? image_block(hole.bytes) : NULL;
+    if (!data) {
+        free(chunk);
         load_fail(load, "out of memory");
         return false;
     }
-    *chunk = (struct chunk){.next = load->chunks, .load = load, .range = range, .asked_ns = monotonic_ns()};
+    *chunk = (struct chunk){.range = {.offset = hole.offset, .bytes = hole.bytes, .data = data},
+                            .next = load->chunks,
+                            .load = load,
+                            .hole = hole,
+                            .asked_ns = monotonic_ns()};
     load->chunks = chunk;
     load->references++;
     load->asks++;
-    *(range.is_urgent ? &load->urgent_count : &load->other_count) += 1;
+    *(hole.is_urgent ? &load->urgent_count : &load->other_count) += 1;
     fault_hit("agent.load.ask", (int)load->config.rank, load->config.line);
-    if (load->config.ask(load->config.context, load, range.offset, range.bytes) == 0)
+    if (load->config.source->ask(load->config.source_context, load, &chunk->range) == 0)
         return true;
     load_fail(load, strerror(errno));
     return false;
@@ -243,7 +252,7 @@ static bool ask_one(struct load *load)
 static void adapt(struct load *load, const struct chunk *chunk)
 {
     uint64_t took_ns = monotonic_ns() - chunk->asked_ns;
-    if (chunk->range.is_urgent)
+    if (chunk->hole.is_urgent)
         return;
     if (took_ns < FAST_NS && load->units < UNITS_MAX)
         load->units *= 2;
@@ -253,51 +262,34 @@ static void adapt(struct load *load, const struct chunk *chunk)
 
 /* ---- what comes ---- */
 
-int load_offered(struct load *load, uint64_t offset, uint64_t bytes, uint64_t most_bytes,
-                 struct transfer_intake *intake)
+struct load_range *load_find(const struct load *load, uint64_t offset, uint64_t bytes)
 {
     struct chunk *chunk = load->chunks;
-    while (chunk && (chunk->range.offset != offset || chunk->range.bytes != bytes || chunk->bytes))
+    while (chunk && (chunk->range.offset != offset || chunk->range.bytes != bytes || chunk->is_held))
         chunk = chunk->next;
-    if (!chunk || most_bytes != bytes || load->is_over)
-        return EPERM;
-    chunk->bytes = image_block(bytes);
-    if (!chunk->bytes) {
-        load_fail(load, "out of memory");
-        return ENOMEM;
-    }
-    *intake = (struct transfer_intake){.take = on_bytes, .done = on_taken, .context = chunk};
-    return 0;
+    return chunk && !load->is_over ? &chunk->range : NULL;
 }
 
-/* In a thread of the fabric's. */
-static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count)
+void load_hold(struct load_range *range)
 {
-    struct chunk *chunk = context;
-    if (offset != chunk->got || count > chunk->range.bytes - chunk->got) {
-        errno = EBADMSG;
-        return -1;
-    }
-    memcpy(chunk->bytes + chunk->got, bytes, count);
-    chunk->got += count;
-    return 0;
+    ((struct chunk *)range)->is_held = true;
 }
 
-static void on_taken(void *context, int error)
+void load_came(struct load_range *range, int error)
 {
-    struct chunk *chunk = context;
+    struct chunk *chunk = (struct chunk *)range;
     struct load *load = chunk->load;
-    bool is_whole = error == 0 && chunk->got == chunk->range.bytes;
-    if (is_whole && !load->is_over && load->err.code == 0) {
+    if (error == 0 && !load->is_over && load->err.code == 0) {
         if (fault_hit("agent.load.taken", (int)load->config.rank, load->config.line))
-            chunk->bytes[0] ^= 0x10;
+            range->data[0] ^= 0x10;
+        chunk->is_held = true;
         if (pool_start(load->config.loop, 1, &check_ops, chunk))
             return;
         load_fail(load, "there is no memory to check it");
-    } else if (!is_whole) {
+    } else if (error) {
         load_fail(load, error == ECONNRESET ? "the link to it is lost"
-                        : error             ? strerror(error)
-                                            : "what has come is not what was asked for");
+                        : error == EBADMSG  ? "what has come is not what was asked for"
+                                            : strerror(error));
     }
     forget(chunk);
 }
@@ -344,11 +336,11 @@ static void check_chunk(void *context, uint32_t part)
     struct packed_piece piece;
     (void)part;
     for (uint64_t at = offset; packed_piece(&load->packed, at, end, &piece); at += piece.bytes)
-        if (check_piece(load, &piece, chunk->bytes + (at - offset), &chunk->err) < 0)
+        if (check_piece(load, &piece, chunk->range.data + (at - offset), &chunk->err) < 0)
             return;
     fault_hit("agent.load.write", (int)load->config.rank, load->config.line);
     for (uint64_t at = offset; packed_piece(&load->packed, at, end, &piece); at += piece.bytes)
-        if (write_piece(load, &piece, chunk->bytes + (at - offset), &chunk->err) < 0)
+        if (write_piece(load, &piece, chunk->range.data + (at - offset), &chunk->err) < 0)
             return;
     map_range(load, offset, end);
 }
@@ -359,9 +351,11 @@ static void after_check(void *context, bool is_cancelled)
     struct load *load = chunk->load;
     (void)is_cancelled; /* never */
     if (chunk->err.code) {
+        if (try_again(chunk))
+            return;
         load_fail(load, chunk->err.text);
     } else {
-        holes_came(load->holes, &chunk->range);
+        holes_came(load->holes, &chunk->hole);
         adapt(load, chunk);
         if (load->process && !load->is_over)
             rank_tell_arrival(load->process);
@@ -373,6 +367,21 @@ static void after_check(void *context, bool is_cancelled)
     load_unref(load);
 }
 
+/* What has come is not the image's, and the source may have it from elsewhere. */
+static bool try_again(struct chunk *chunk)
+{
+    struct load *load = chunk->load;
+    const struct load_source *source = load->config.source;
+    if (chunk->err.code != EBADMSG || load->is_over || load->err.code || !source->ask_again)
+        return false;
+    chunk->err.code = 0;
+    chunk->is_held = false;
+    if (source->ask_again(load->config.source_context, load, &chunk->range) == 0)
+        return true;
+    chunk->err.code = EBADMSG;
+    return false;
+}
+
 static void forget(struct chunk *chunk)
 {
     struct load *load = chunk->load;
@@ -380,8 +389,8 @@ static void forget(struct chunk *chunk)
     while (*at != chunk)
         at = &(*at)->next;
     *at = chunk->next;
-    *(chunk->range.is_urgent ? &load->urgent_count : &load->other_count) -= 1;
-    free(chunk->bytes);
+    *(chunk->hole.is_urgent ? &load->urgent_count : &load->other_count) -= 1;
+    free(chunk->range.data);
     free(chunk);
     load_unref(load);
 }
@@ -559,9 +568,14 @@ void load_fail(struct load *load, const char *why)
 {
     if (load->err.code || load->is_over)
         return;
-    belay_error_set(&load->err, EREMOTEIO,
-                    "the image of rank %" PRIu32 " cannot be loaded from node %" PRIu32 ": %s",
-                    load->config.rank, load->config.node, why);
+    if (load->config.is_of_parity)
+        belay_error_set(&load->err, EREMOTEIO,
+                        "the image of rank %" PRIu32 " cannot be made again from parity as it runs: %s",
+                        load->config.rank, why);
+    else
+        belay_error_set(&load->err, EREMOTEIO,
+                        "the image of rank %" PRIu32 " cannot be loaded from node %" PRIu32 ": %s",
+                        load->config.rank, load->config.node, why);
     timer_start(load->end, 0, 0);
 }
 

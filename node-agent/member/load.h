@@ -6,6 +6,9 @@
  * into the memfd: so what is in the memfd is the image's. The rank waits at each page that is not there
  * (uffd.h), and goes on when it has come; nobody else reads the image before all of it is here.
  *
+ * Where a range comes from is a matter of its source: the member that has the image (load_pages.h), or a set
+ * that has its parity (rebuild_load.c).
+ *
  * All functions are called from the agent's loop.
  */
 #ifndef BELAY_NODE_AGENT_MEMBER_LOAD_H
@@ -14,17 +17,35 @@
 #include <uv.h>
 
 #include "common/util/error.h"
-#include "node-agent/link/transfers.h"
+#include "node-agent/member/packed.h"
 #include "node-agent/rank/rank.h"
 
 struct load;
 
+/* A range of the image's pages, by packed.h, that a source is to bring. */
+struct load_range {
+    uint64_t offset, bytes;
+    uint8_t *data; /* room for it, with any content at first; written to while it is held (load_hold()) */
+};
+
+struct load_source {
+    /*
+     * Get this range: the source holds it when the first bytes are about to come, and calls load_came()
+     * later, not from here. Returns 0 or -1 with errno.
+     */
+    int (*ask)(void *context, struct load *load, struct load_range *range);
+    /* What has come of it differs from its sums: get it in another way. Returns 0, or -1: there is no other
+     * way. NULL: there never is. */
+    int (*ask_again)(void *context, struct load *load, struct load_range *range);
+};
+
 struct load_config {
     uv_loop_t *loop;
-    uint32_t rank, node; /* from that node */
+    uint32_t rank, node; /* from that node, or the one that had its tables */
+    bool is_of_parity;
     uint64_t line;
-    /* Ask the node for these bytes, which load_offered() is told of later. Returns 0 or -1 with errno. */
-    int (*ask)(void *context, const struct load *load, uint64_t offset, uint64_t bytes);
+    const struct load_source *source; /* borrowed */
+    void *source_context;
     /*
      * All of it is here, and the rank, if it has been welcomed, has mapped it (err NULL); or it cannot be
      * had. Called once, from the loop, and may destroy the load.
@@ -35,8 +56,8 @@ struct load_config {
 
 /* fd is the image without its pages; it is taken over if this succeeds. Begins to ask. NULL with err. */
 struct load *load_create(const struct load_config *config, int fd, struct belay_error *err);
-/* What is on its way is dropped as it comes. A rank that waits for a page does so until it is killed. Accepts
- * NULL. */
+/* Ranges that are not held are forgotten; what is on its way is dropped as it comes. A rank that waits for a
+ * page does so until it is killed. Accepts NULL. */
 void load_destroy(struct load *load);
 
 /* This process is about to be given load_fd(); ready() follows when load_look() finds that it has mapped it.
@@ -45,11 +66,16 @@ void load_welcome(struct load *load, struct rank *rank);
 /* The rank has published something. */
 void load_look(struct load *load);
 
-/* The node sends these bytes. Returns 0 and fills *intake, or an errno. */
-int load_offered(struct load *load, uint64_t offset, uint64_t bytes, uint64_t most_bytes,
-                 struct transfer_intake *intake);
-/* It will not: the load ends, for this reason. */
+/* A range that has been asked for, and is not held; NULL: there is none, or nothing is wanted any more. */
+struct load_range *load_find(const struct load *load, uint64_t offset, uint64_t bytes);
+/* Its bytes are about to come: the range lives until load_came(). */
+void load_hold(struct load_range *range);
+/* It has come (error 0), or will not, for that reason: then the load ends. It is forgotten after that. */
+void load_came(struct load_range *range, int error);
+/* The load ends, for this reason. */
 void load_fail(struct load *load, const char *why);
+/* Where the bytes of its ranges lie. Borrowed; any thread may read it. */
+const struct packed *load_packed(const struct load *load);
 
 /* Pages at these addresses are expected to be touched soon: they are asked for first. Other addresses are
  * left alone. */

@@ -8,6 +8,7 @@
 #ifndef BELAY_NODE_AGENT_MEMBER_LOAD_TOUCHED_H
 #define BELAY_NODE_AGENT_MEMBER_LOAD_TOUCHED_H
 
+#include "node-agent/link/transfers.h"
 #include "node-agent/member/load.h"
 
 /* A set of so many bytes is offered; one is taken for each load. Returns 0 and fills *intake, or an errno. */

@@ -12,6 +12,7 @@
 #include "common/util/log.h"
 #include "common/util/uffd.h"
 #include "node-agent/member/lend_touched.h"
+#include "node-agent/member/load_pages.h"
 #include "node-agent/member/load_touched.h"
 
 /* One image. */
@@ -29,12 +30,15 @@ struct loads {
     struct item *items;
 };
 
-static int ask(void *context, const struct load *load, uint64_t offset, uint64_t bytes);
+static int ask(void *context, struct load *load, struct load_range *range);
 static struct fetch_note note_of(const struct loads *loads, enum fetch_note_kind kind,
                                  const struct load *load);
 static void on_done(void *context, struct load *load, const struct belay_error *err);
 static int keep(const struct loads *loads, const struct item *item, struct belay_error *err);
 static void drop(struct loads *loads, const struct load *load);
+
+/* The member that has the image. */
+static const struct load_source lender = {.ask = ask};
 
 static bool works_here(void)
 {
@@ -92,7 +96,8 @@ int loads_add(struct loads *loads, uint32_t rank, uint32_t node, int fd, const s
                                        .rank = rank,
                                        .node = node,
                                        .line = loads->start->line,
-                                       .ask = ask,
+                                       .source = &lender,
+                                       .source_context = loads,
                                        .done = on_done,
                                        .context = loads};
     struct item *item = calloc(1, sizeof *item);
@@ -141,12 +146,12 @@ static struct fetch_note note_of(const struct loads *loads, enum fetch_note_kind
                                .line = loads->start->line};
 }
 
-static int ask(void *context, const struct load *load, uint64_t offset, uint64_t bytes)
+static int ask(void *context, struct load *load, struct load_range *range)
 {
     const struct loads *loads = context;
     struct fetch_note word = note_of(loads, FETCH_NOTE_WANT_PAGES, load);
-    word.offset = offset;
-    word.bytes = bytes;
+    word.offset = range->offset;
+    word.bytes = range->bytes;
     return remotes_say(loads->remotes, REMOTES_IMAGES, load_node(load), &word, sizeof word);
 }
 
@@ -162,7 +167,7 @@ int loads_offered(const struct loads *loads, uint32_t node, const struct fetch_n
     struct load *load = find_of(loads, node, note);
     if (load && note->kind == FETCH_NOTE_TOUCHED)
         return load_touched_offered(load, bytes, intake);
-    return load ? load_offered(load, note->offset, note->bytes, bytes, intake) : EPERM;
+    return load ? load_pages_offered(load, note->offset, note->bytes, bytes, intake) : EPERM;
 }
 
 void loads_refused(const struct loads *loads, uint32_t node, const struct fetch_note *note)
