@@ -128,9 +128,9 @@ void fetch_destroy(struct fetch *fetch)
     if (!fetch)
         return;
     stop(fetch);
+    loads_destroy(fetch->loads); /* its sources are the rebuilder's */
     rebuilder_destroy(fetch->rebuilder);
     lender_destroy(fetch->lender);
-    loads_destroy(fetch->loads);
     if (fetch->lender)
         remotes_hear(fetch->remotes, REMOTES_IMAGES, NULL, NULL);
     timer_destroy(fetch->look);
@@ -154,10 +154,7 @@ int fetch_start(struct fetch *fetch, fetch_done_f *done, void *context, struct b
         return belay_error_set(err, ENOMEM, "no memory to fetch images");
     for (uint32_t i = 0; i < count; i++)
         fetch->wants[i] =
-            (struct want){.part = wants[i].rank,
-                          .node = wants[i].node,
-                          .fd = -1,
-                          .is_loaded = is_loaded && !epoch_start_rebuild(fetch->start, wants[i].rank)};
+            (struct want){.part = wants[i].rank, .node = wants[i].node, .fd = -1, .is_loaded = is_loaded};
     fetch->want_count = count;
     fetch->done = done;
     fetch->context = context;
@@ -166,7 +163,7 @@ int fetch_start(struct fetch *fetch, fetch_done_f *done, void *context, struct b
     fault_hit("agent.fetch.ask", -1, fetch->start->line);
     for (uint32_t i = 0; i < count && fetch->err.code == 0; i++) {
         if (epoch_start_rebuild(fetch->start, wants[i].rank)) {
-            if (rebuilder_begin(fetch->rebuilder, wants[i].rank, &fetch->err) < 0)
+            if (rebuilder_begin(fetch->rebuilder, wants[i].rank, is_loaded, &fetch->err) < 0)
                 timer_start(fetch->end, 0, 0);
         } else if (ask(fetch, &fetch->wants[i]) < 0) {
             fail(fetch, &fetch->wants[i], strerror(errno));
@@ -391,8 +388,8 @@ static void begin_load(struct fetch *fetch, struct want *want, struct arrival *a
         arrival->fetch = NULL;
     } else if (arrival->bytes > room_of(fetch)) {
         fail(fetch, want, "there is not enough memory for it");
-    } else if (loads_add(fetch->loads, want->part, want->node, arrival->incoming.fd, &arrival->root, &err) <
-               0) {
+    } else if (loads_add(fetch->loads, want->part, want->node, NULL, arrival->incoming.fd, &arrival->root,
+                         &err) < 0) {
         fail(fetch, want, err.text);
     } else {
         arrival->incoming.fd = -1;
@@ -434,6 +431,27 @@ static void keep_if_all(struct fetch *fetch)
         keep_all(fetch);
 }
 
+/* All but the pages is here: they are made from parity while the rank runs. */
+static void begin_remaking(struct fetch *fetch, struct want *want, const struct rebuilt *rebuilt)
+{
+    struct belay_error err = {.text = "out of memory"};
+    struct rebuild_source *source = NULL;
+    if (rebuilt->bytes > room_of(fetch))
+        belay_error_set(&err, ENOMEM, "there is not enough memory for it");
+    else
+        source = rebuild_source_create(fetch->rebuilder, want->part);
+    if (source &&
+        loads_add(fetch->loads, want->part, want->node, source, rebuilt->fd, &rebuilt->root, &err) == 0) {
+        want->bytes = rebuilt->bytes;
+        want->is_here = true;
+        fetch->here++;
+        return;
+    }
+    rebuild_source_destroy(source);
+    close(rebuilt->fd);
+    fail(fetch, want, err.text);
+}
+
 /* Of a rank, or the reason why it cannot be. */
 static void on_rebuilt(void *context, uint32_t rank, const struct rebuilt *rebuilt,
                        const struct belay_error *err)
@@ -452,6 +470,11 @@ static void on_rebuilt(void *context, uint32_t rank, const struct rebuilt *rebui
         want++;
     if (want == fetch->wants + fetch->want_count || !is_to_come(want)) { /* nobody waits for it any more */
         close(rebuilt->fd);
+        return;
+    }
+    if (rebuilt->is_hollow) {
+        begin_remaking(fetch, want, rebuilt);
+        keep_if_all(fetch);
         return;
     }
     want->fd = rebuilt->fd;

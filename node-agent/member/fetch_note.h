@@ -33,7 +33,7 @@ struct fetch_note {
     uint32_t has_shared;  /* IMAGE, of a rank: what its group shares has its number, and is wanted, too */
     uint32_t is_bound;    /* TABLES: the rank's group shares something: all of its image has to come first */
     uint64_t line;
-    uint64_t offset, bytes; /* WANT_PAGES, PAGES; else 0 */
+    uint64_t offset, bytes; /* WANT_PAGES, PAGES; bytes of WANT_TOUCHED: of all its pages; else 0 */
 };
 
 /* Units of an image, by address, which ascend (store/touched.h). The first one of a set has 0 bytes: no set

@@ -34,6 +34,7 @@ struct lender {
     const struct epoch_start *start;
     struct loan *loans;     /* oldest first */
     uint32_t sending_count; /* of them those that do not wait */
+    bool *are_told;         /* by rank, of images that are made from parity: what is known of them is told */
 };
 
 static int check_want(const struct lender *lender, uint32_t node, const struct fetch_note *note);
@@ -41,7 +42,7 @@ static int add_loan(struct lender *lender, uint32_t node, uint32_t part, bool is
 static void send_pages(struct lender *lender, uint32_t node, const struct fetch_note *note);
 static void end_loaded(struct lender *lender, uint32_t node, uint32_t part);
 static void lend(struct lender *lender, uint32_t node, const struct fetch_note *note);
-static void send_touched(struct lender *lender, uint32_t node, uint32_t part);
+static void send_touched(struct lender *lender, uint32_t node, const struct fetch_note *note);
 static void send_next(struct lender *lender);
 static int begin_sending(struct loan *loan, struct belay_error *err);
 static void on_sent(void *context, int error, const struct outgoing_figures *figures);
@@ -52,9 +53,16 @@ static struct fetch_note note_of(const struct lender *lender, enum fetch_note_ki
 struct lender *lender_create(struct job *job, struct remotes *remotes, const struct epoch_start *start)
 {
     struct lender *lender = calloc(1, sizeof *lender);
-    if (lender)
-        *lender = (struct lender){.job = job, .remotes = remotes, .start = start};
-    return lender;
+    if (!lender)
+        return NULL;
+    *lender = (struct lender){.job = job,
+                              .remotes = remotes,
+                              .start = start,
+                              .are_told = calloc((size_t)start->rank_count + 1, sizeof *lender->are_told)};
+    if (lender->are_told)
+        return lender;
+    free(lender);
+    return NULL;
 }
 
 void lender_destroy(struct lender *lender)
@@ -66,6 +74,7 @@ void lender_destroy(struct lender *lender)
             outgoing_cancel(lender->loans->outgoing);
         drop(lender->loans);
     }
+    free(lender->are_told);
     free(lender);
 }
 
@@ -76,7 +85,7 @@ void lender_take(struct lender *lender, uint32_t node, const struct fetch_note *
     else if (note->kind == FETCH_NOTE_WANT_PAGES)
         send_pages(lender, node, note);
     else if (note->kind == FETCH_NOTE_WANT_TOUCHED)
-        send_touched(lender, node, note->part);
+        send_touched(lender, node, note);
     else
         lend(lender, node, note);
 }
@@ -155,15 +164,27 @@ static void end_loaded(struct lender *lender, uint32_t node, uint32_t part)
         drop(loan);
 }
 
-/* Once for each loan. */
-static void send_touched(struct lender *lender, uint32_t node, uint32_t part)
+/* Whether this node has the tables of an image that the node makes again. */
+static bool has_tables_for(const struct lender *lender, uint32_t node, uint32_t rank)
 {
-    struct loan *loan = find_loaded(lender, node, part);
-    const struct fetch_note tag = note_of(lender, FETCH_NOTE_TOUCHED, part);
-    if (!loan || loan->is_touched_told)
+    const struct epoch_start *start = lender->start;
+    const struct epoch_rebuild *plan = rank < start->rank_count ? epoch_start_rebuild(start, rank) : NULL;
+    return plan && start->members[start->placement[rank]] == node &&
+           plan->tables == epoch_start_index(start, lender->job->config->node);
+}
+
+/* Once for each loan, or for each image that is made again. */
+static void send_touched(struct lender *lender, uint32_t node, const struct fetch_note *note)
+{
+    struct loan *loan = find_loaded(lender, node, note->part);
+    const struct fetch_note tag = note_of(lender, FETCH_NOTE_TOUCHED, note->part);
+    bool *is_told = loan                                       ? &loan->is_touched_told
+                    : has_tables_for(lender, node, note->part) ? &lender->are_told[note->part]
+                                                               : NULL;
+    if (!is_told || *is_told)
         return;
-    loan->is_touched_told = true;
-    lend_touched(lender->job, lender->remotes, node, &tag, lent_bytes(loan->lent));
+    *is_told = true;
+    lend_touched(lender->job, lender->remotes, node, &tag, loan ? lent_bytes(loan->lent) : note->bytes);
 }
 
 /* The first that waits. */

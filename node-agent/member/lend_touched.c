@@ -69,24 +69,30 @@ uint64_t touched_window_ms(const struct job *job)
     return settings->has_touched_window_ms ? settings->touched_window_ms : conf_default(CONF_TOUCHED_WINDOW);
 }
 
-void lend_touched(struct job *job, struct remotes *remotes, uint32_t node, const struct fetch_note *tag,
-                  uint64_t image_bytes)
+int touched_choose(const struct job *job, uint32_t rank, uint64_t image_bytes, struct run_set *set)
 {
-    const struct touched *touched = store_touched(job->store, tag->part);
+    const struct touched *touched = store_touched(job->store, rank);
     const struct window_request request = {.image = (double)image_bytes,
                                            .rate = job->send_rate,
                                            .cap_s = (double)touched_window_ms(job) / 1e3,
                                            .touched = touched_bytes,
                                            .context = (void *)(uintptr_t)touched};
     double window_s = window_choose_s(&request);
+    int rc = touched_within(touched, (uint64_t)(window_s * 1e3), set);
+    log_debug("job \"%s\": of the image of rank %" PRIu32 " %" PRIu64 " bytes were written within %.1f ms",
+              job->name, rank, runs_bytes(set), window_s * 1e3);
+    return rc;
+}
+
+void lend_touched(struct job *job, struct remotes *remotes, uint32_t node, const struct fetch_note *tag,
+                  uint64_t image_bytes)
+{
     struct run_set set = {0};
-    if (touched_within(touched, (uint64_t)(window_s * 1e3), &set) < 0)
+    if (touched_choose(job, tag->part, image_bytes, &set) < 0)
         log_warning("job \"%s\": no memory to tell which pages were written", job->name);
     if (fault_hit("agent.load.touched", (int)tag->part, tag->line))
         spoil(&set);
     struct push *push = make_push(&set);
-    log_debug("job \"%s\": of image %" PRIu32 " %" PRIu64 " bytes were written within %.1f ms", job->name,
-              tag->part, runs_bytes(&set), window_s * 1e3);
     runs_release(&set);
     if (push && remotes_push(remotes, REMOTES_IMAGES, node, tag, sizeof *tag, push->bytes, fill, on_pushed,
                              push) == 0)

@@ -275,6 +275,11 @@ void load_hold(struct load_range *range)
     ((struct chunk *)range)->is_held = true;
 }
 
+void load_let_go(struct load_range *range)
+{
+    ((struct chunk *)range)->is_held = false;
+}
+
 void load_came(struct load_range *range, int error)
 {
     struct chunk *chunk = (struct chunk *)range;

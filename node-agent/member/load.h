@@ -26,6 +26,7 @@ struct load;
 struct load_range {
     uint64_t offset, bytes;
     uint8_t *data; /* room for it, with any content at first; written to while it is held (load_hold()) */
+    uint32_t way;  /* the source's: how it is got */
 };
 
 struct load_source {
@@ -70,6 +71,8 @@ void load_look(struct load *load);
 struct load_range *load_find(const struct load *load, uint64_t offset, uint64_t bytes);
 /* Its bytes are about to come: the range lives until load_came(). */
 void load_hold(struct load_range *range);
+/* No more of it comes: load_destroy() may forget it. */
+void load_let_go(struct load_range *range);
 /* It has come (error 0), or will not, for that reason: then the load ends. It is forgotten after that. */
 void load_came(struct load_range *range, int error);
 /* The load ends, for this reason. */

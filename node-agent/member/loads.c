@@ -19,6 +19,7 @@
 struct item {
     struct item *next;
     struct load *load;
+    struct rebuild_source *source; /* of its pages; NULL: the node sends them */
     struct digest root;
 };
 
@@ -89,15 +90,35 @@ void loads_tell(struct loads *loads, loads_whole_f *whole)
     loads->whole = whole;
 }
 
-int loads_add(struct loads *loads, uint32_t rank, uint32_t node, int fd, const struct digest *root,
-              struct belay_error *err)
+/* Which parts are expected to be touched. */
+static void ask_touched(const struct loads *loads, struct load *load)
+{
+    struct fetch_note word = note_of(loads, FETCH_NOTE_WANT_TOUCHED, load);
+    struct run_set set = {0};
+    word.bytes = load_figures(load).bytes;
+    if (touched_window_ms(loads->job) == 0)
+        return;
+    if (load_node(load) != loads->job->config->node) {
+        remotes_say(loads->remotes, REMOTES_IMAGES, load_node(load), &word,
+                    sizeof word); /* or it hears of the end */
+        return;
+    }
+    if (load_begin_touched(load) && touched_choose(loads->job, load_rank(load), word.bytes, &set) == 0)
+        for (size_t i = 0; i < set.count; i++)
+            load_prefer(load, set.runs[i].address, set.runs[i].address + set.runs[i].bytes);
+    runs_release(&set);
+}
+
+int loads_add(struct loads *loads, uint32_t rank, uint32_t node, struct rebuild_source *source, int fd,
+              const struct digest *root, struct belay_error *err)
 {
     const struct load_config config = {.loop = loads->job->agent->loop,
                                        .rank = rank,
                                        .node = node,
                                        .line = loads->start->line,
-                                       .source = &lender,
-                                       .source_context = loads,
+                                       .is_of_parity = source != NULL,
+                                       .source = source ? &rebuild_load_source : &lender,
+                                       .source_context = source ? (void *)source : loads,
                                        .done = on_done,
                                        .context = loads};
     struct item *item = calloc(1, sizeof *item);
@@ -108,12 +129,11 @@ int loads_add(struct loads *loads, uint32_t rank, uint32_t node, int fd, const s
         free(item);
         return -1;
     }
+    item->source = source;
     item->root = *root;
     item->next = loads->items;
     loads->items = item;
-    const struct fetch_note word = note_of(loads, FETCH_NOTE_WANT_TOUCHED, item->load);
-    if (touched_window_ms(loads->job) > 0)
-        remotes_say(loads->remotes, REMOTES_IMAGES, node, &word, sizeof word); /* or it hears of the end */
+    ask_touched(loads, item->load);
     return 0;
 }
 
@@ -180,7 +200,7 @@ void loads_refused(const struct loads *loads, uint32_t node, const struct fetch_
 void loads_lost(const struct loads *loads, uint32_t node)
 {
     for (const struct item *item = loads->items; item; item = item->next)
-        if (load_node(item->load) == node)
+        if (item->source ? rebuild_source_is_of(item->source, node) : load_node(item->load) == node)
             load_fail(item->load, "the link to it is lost");
 }
 
@@ -193,6 +213,7 @@ static void drop(struct loads *loads, const struct load *load)
         at = &(*at)->next;
     item = *at;
     *at = item->next;
+    rebuild_source_destroy(item->source);
     load_destroy(item->load);
     free(item);
 }
@@ -219,8 +240,9 @@ static void on_done(void *context, struct load *load, const struct belay_error *
         job_tell_text(job, err->text);
         return;
     }
-    remotes_say(loads->remotes, REMOTES_IMAGES, load_node(load), &word,
-                sizeof word); /* or it hears of the end */
+    if (!item->source) /* a set is told when the source ends */
+        remotes_say(loads->remotes, REMOTES_IMAGES, load_node(load), &word,
+                    sizeof word); /* or it hears of the end */
     log_info("job \"%s\": the image of rank %" PRIu32 " of line %" PRIu64 " has come in %.1f ms, %" PRIu64
              " bytes in %" PRIu64 " ranges; the rank was there after %.1f ms with %" PRIu64
              " bytes and has waited for %" PRIu64 " pages; %" PRIu64 " bytes were expected to be touched",

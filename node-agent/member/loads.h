@@ -14,6 +14,7 @@
 #include "node-agent/link/remote.h"
 #include "node-agent/member/fetch_note.h"
 #include "node-agent/member/load.h"
+#include "node-agent/member/rebuild.h"
 
 struct loads;
 
@@ -31,10 +32,13 @@ void loads_destroy(struct loads *loads);
 void loads_stop(struct loads *loads);
 void loads_tell(struct loads *loads, loads_whole_f *whole);
 
-/* Load the image of a rank; fd is the image without its pages, taken over if 0 is returned; else -1 with err.
+/*
+ * Load the image of a rank; fd is the image without its pages. The node sends them; or it has had the tables,
+ * and the pages are made from parity by `source` (NULL: it sends them). fd and source are taken over if 0 is
+ * returned; else -1 with err.
  */
-int loads_add(struct loads *loads, uint32_t rank, uint32_t node, int fd, const struct digest *root,
-              struct belay_error *err);
+int loads_add(struct loads *loads, uint32_t rank, uint32_t node, struct rebuild_source *source, int fd,
+              const struct digest *root, struct belay_error *err);
 /* NULL: the image of this rank is not being loaded. */
 struct load *loads_find(const struct loads *loads, uint32_t rank);
 uint32_t loads_count(const struct loads *loads);

@@ -9,8 +9,7 @@
 #include "common/fault/fault.h"
 #include "common/util/log.h"
 
-/* Where a block of an image, or of parity, belongs in the image that is made. */
-static bool route_block(const void *context, uint64_t block, uint64_t *to_block, uint8_t *coefficient)
+bool giving_route(const void *context, uint64_t block, uint64_t *to_block, uint8_t *coefficient)
 {
     const struct giving *giving = *(const struct giving *const *)context;
     const struct parity_code code = {giving->plan.data, giving->plan.parity};
@@ -86,20 +85,20 @@ struct giving *giving_create(struct rebuilder *rebuilder, const struct epoch_reb
         return giving;
     rebuild_coefficients(plan, what, position, giving->coefficients);
     const struct giving *self = giving;
-    struct share_pages *pages = share_pages_of_image(giving->pin.fd, err);
-    giving->share = pages ? share_create(pages, route_block, &self, sizeof self) : NULL;
-    share_pages_unref(pages);
+    giving->pages = share_pages_of_image(giving->pin.fd, err);
+    giving->share = giving->pages ? share_create(giving->pages, giving_route, &self, sizeof self) : NULL;
     if (giving->share)
         return giving;
     belay_error_set(err, ENOMEM, "out of memory");
     store_image_unpin(store, &giving->pin);
-    free(giving);
+    giving_destroy(giving);
     return NULL;
 }
 
 void giving_destroy(struct giving *giving)
 {
     share_destroy(giving->share);
+    share_pages_unref(giving->pages);
     free(giving);
 }
 
@@ -131,8 +130,7 @@ static void on_tables_given(void *context, int error, const struct outgoing_figu
     end_giving(context, error);
 }
 
-/* For tests: what goes is another share than it should be. */
-static void spoil(struct giving *giving)
+void giving_spoil(struct giving *giving)
 {
     for (uint32_t codeword = 0; codeword < PARITY_MEMBERS_MAX; codeword++)
         if (giving->coefficients[codeword])
@@ -158,7 +156,7 @@ int giving_start(struct rebuilder *rebuilder, uint32_t node, const struct rebuil
         return err.code;
     tag.kind = REBUILD_SHARE;
     if (fault_hit("agent.rebuild.give", (int)note->rank, note->line))
-        spoil(giving);
+        giving_spoil(giving);
     int rc;
     if (giving->share) {
         share_set_owner(giving->share, giving);
@@ -166,6 +164,7 @@ int giving_start(struct rebuilder *rebuilder, uint32_t node, const struct rebuil
                           share_bound(giving->share), share_fill, on_given, giving->share);
     } else {
         tag.has_shared = store_image(rebuilder->job->store, start->rank_count + note->rank) >= 0;
+        tag.is_bound = store_tables_share(rebuilder->job->store, note->rank);
         const struct outgoing_request request = {.loop = rebuilder->job->agent->loop,
                                                  .remotes = rebuilder->remotes,
                                                  .subject = REMOTES_SHARES,

@@ -19,7 +19,8 @@
 
 #define COPY_BYTES (UINT64_C(1) << 20)
 
-static int ask_all(struct making *making, struct belay_error *err);
+static int ask_tables(struct making *making, struct belay_error *err);
+static int ask_shares(struct making *making, struct belay_error *err);
 static bool try_again(struct making *making);
 static void run(void *context, uint32_t part);
 static void after(void *context, bool is_cancelled);
@@ -34,7 +35,7 @@ struct making *making_find(const struct rebuilder *rebuilder, uint32_t rank)
     return making;
 }
 
-int rebuilder_begin(struct rebuilder *rebuilder, uint32_t rank, struct belay_error *err)
+int rebuilder_begin(struct rebuilder *rebuilder, uint32_t rank, bool is_loaded, struct belay_error *err)
 {
     const struct epoch_rebuild *plan = epoch_start_rebuild(rebuilder->start, rank);
     const struct job *job = rebuilder->job;
@@ -49,6 +50,7 @@ int rebuilder_begin(struct rebuilder *rebuilder, uint32_t rank, struct belay_err
     making->plan = *plan;
     making->line = rebuilder->start->line;
     making->ranks = rebuilder->start->rank_count;
+    making->is_loaded = is_loaded;
     making->rebuilt.fd = -1;
     if (rebuilder->start->roots)
         making->wanted = rebuilder->start->roots[rank];
@@ -56,7 +58,7 @@ int rebuilder_begin(struct rebuilder *rebuilder, uint32_t rank, struct belay_err
                    store_room(job->store, job->config->settings->memory_bytes) * plan->data);
     making->next = rebuilder->makings;
     rebuilder->makings = making;
-    if (ask_all(making, err) == 0) {
+    if (ask_tables(making, err) == 0 && (is_loaded || ask_shares(making, err) == 0)) {
         making_go_on(making);
         return 0;
     }
@@ -93,14 +95,22 @@ static int ask(struct making *making, enum rebuild_what what, uint32_t position,
     return 0;
 }
 
-static int ask_all(struct making *making, struct belay_error *err)
+static int ask_tables(struct making *making, struct belay_error *err)
+{
+    const struct store *store = making->rebuilder->job->store;
+    if (ask(making, REBUILD_TABLES, 0, err) < 0)
+        return -1;
+    if (!making->awaits_tables) {
+        making->has_shared = store_image(store, making->ranks + making->plan.rank) >= 0;
+        making->is_bound = store_tables_share(store, making->plan.rank);
+    }
+    return 0;
+}
+
+static int ask_shares(struct making *making, struct belay_error *err)
 {
     const struct epoch_rebuild *plan = &making->plan;
     uint8_t coefficients[PARITY_MEMBERS_MAX];
-    if (ask(making, REBUILD_TABLES, 0, err) < 0)
-        return -1;
-    if (!making->awaits_tables)
-        making->has_shared = store_image(making->rebuilder->job->store, making->ranks + plan->rank) >= 0;
     for (uint32_t i = 0; i < plan->data + plan->parity; i++) {
         if (plan->images[i] != EPOCH_NOBODY && rebuild_coefficients(plan, REBUILD_IMAGE, i, coefficients) &&
             ask(making, REBUILD_IMAGE, i, err) < 0)
@@ -137,35 +147,46 @@ static bool can_do_without(const struct epoch_rebuild *decided, uint32_t positio
            epoch_rebuild_is_enough(&plan);
 }
 
+uint32_t rebuild_next_without(const struct epoch_rebuild *decided, uint32_t without)
+{
+    uint32_t next = without;
+    while (next < decided->data + decided->parity && !can_do_without(decided, next))
+        next++;
+    return next < decided->data + decided->parity ? next + 1 : 0;
+}
+
+void rebuild_tell_without(const struct rebuilder *rebuilder, uint32_t rank, uint32_t without, const char *why)
+{
+    char text[BELAY_ERROR_TEXT_BYTES + 160];
+    snprintf(text, sizeof text,
+             "the image of rank %" PRIu32
+             ", made again from parity, is not the committed one (%s); it is made without what "
+             "position %" PRIu32 " of the set has",
+             rank, why, without - 1);
+    log_warning("job \"%s\": %s", rebuilder->job->name, text);
+    job_tell_text(rebuilder->job, text);
+}
+
 /* One of the shares was another one than it had to be, nobody knows which: the next position is left out. */
 static bool try_again(struct making *making)
 {
     const struct rebuilder *rebuilder = making->rebuilder;
     const struct epoch_rebuild *decided = epoch_start_rebuild(rebuilder->start, making->plan.rank);
     struct belay_error err;
-    char text[BELAY_ERROR_TEXT_BYTES + 160];
-    uint32_t next = making->without;
-    while (next < decided->data + decided->parity && !can_do_without(decided, next))
-        next++;
-    if (next == decided->data + decided->parity)
+    uint32_t next = rebuild_next_without(decided, making->without);
+    if (next == 0)
         return false;
-    snprintf(text, sizeof text,
-             "the image of rank %" PRIu32
-             ", made again from parity, is not the committed one (%s); it is made without what "
-             "position %" PRIu32 " of the set has",
-             making->plan.rank, making->err.text, next);
-    log_warning("job \"%s\": %s", rebuilder->job->name, text);
-    job_tell_text(rebuilder->job, text);
+    rebuild_tell_without(rebuilder, making->plan.rank, next, making->err.text);
     incoming_end(&making->incoming);
     if (incoming_begin(&making->incoming, &err) < 0)
         return false;
     share_sum_release(&making->sum);
     share_sum_init(&making->sum, making->incoming.fd, making->sum.pages_max * IMAGE_PAGE_BYTES);
-    making->without = next + 1;
+    making->without = next;
     making->plan = rebuild_plan_without(decided, making->without);
     making->images = making->parities = making->coming_images = making->coming_parities = 0;
     making->awaits_tables = false;
-    if (ask_all(making, &err) < 0)
+    if (ask_tables(making, &err) < 0 || ask_shares(making, &err) < 0)
         return false;
     making_go_on(making);
     return true;
@@ -236,6 +257,29 @@ static void check_root(struct making *making)
         belay_error_set(&making->err, EBADMSG, "it is another image than the one that was committed");
 }
 
+static int check_header(struct making *making, const struct image_view *view)
+{
+    const struct image_header *header = view->header;
+    making->rebuilt.bytes = header->total_bytes;
+    return header->line == making->line && header->base_line == 0 && header->rank == making->plan.rank &&
+                   header->ranks == making->ranks
+               ? 0
+               : belay_error_set(&making->err, EBADMSG, "its tables are of another image");
+}
+
+/* All but the pages is here. */
+static void check_tables(struct making *making)
+{
+    struct belay_error *err = &making->err;
+    struct image_view view;
+    if (image_load(making->incoming.fd, &view, err) < 0)
+        return;
+    if (check_header(making, &view) == 0 && sums_check_tables(&view, err) == 0 &&
+        root_of_tables(making->incoming.fd, -1, &making->rebuilt.root, err) == 0)
+        check_root(making);
+    image_unload(&view);
+}
+
 static void check(struct making *making)
 {
     struct belay_error *err = &making->err;
@@ -245,14 +289,11 @@ static void check(struct making *making)
         return;
     if (fault_hit("agent.rebuild.made", (int)making->plan.rank, making->line))
         fault_flip(fd, image_first_data(&view));
-    const struct image_header *header = view.header;
-    making->rebuilt.bytes = header->total_bytes;
-    if (header->line != making->line || header->base_line != 0 || header->rank != making->plan.rank ||
-        header->ranks != making->ranks)
-        belay_error_set(err, EBADMSG, "its tables are of another image");
-    else if (give_back_rest(fd, &view) < 0)
-        belay_error_errno(err, "pages cannot be given back");
-    else if (sums_check(fd, &view, NULL, err) == 0 && root_of_image(fd, -1, &making->rebuilt.root, err) == 0)
+    int rc = check_header(making, &view);
+    if (rc == 0 && give_back_rest(fd, &view) < 0)
+        rc = belay_error_errno(err, "pages cannot be given back");
+    if (rc == 0 && sums_check(fd, &view, NULL, err) == 0 &&
+        root_of_image(fd, -1, &making->rebuilt.root, err) == 0)
         check_root(making);
     image_unload(&view);
 }
@@ -262,6 +303,10 @@ static void run(void *context, uint32_t part)
     struct making *making = context;
     (void)part;
     making->err.code = 0;
+    if (!making->own && making->is_loaded) {
+        check_tables(making);
+        return;
+    }
     if (!making->own) {
         check(making);
         return;
@@ -271,6 +316,30 @@ static void run(void *context, uint32_t part)
             copy_tables(own->pin.fd, making->incoming.fd, &making->err);
         else if (share_add(own->share, &making->sum) < 0)
             belay_error_errno(&making->err, "a share cannot be added");
+}
+
+/* What its group shares has to be there before it runs: then its pages are made first. */
+static bool go_on_eagerly(struct making *making)
+{
+    if (!making->is_loaded || !(making->has_shared || making->is_bound))
+        return false;
+    making->is_loaded = false;
+    if (ask_shares(making, &making->err) < 0)
+        making_fail(making, making->err.text);
+    else
+        making_go_on(making);
+    return true;
+}
+
+static void give_to_owner(struct making *making)
+{
+    struct rebuilder *rebuilder = making->rebuilder;
+    making->is_over = true;
+    making->rebuilt.fd = making->incoming.fd;
+    making->rebuilt.has_shared = making->has_shared;
+    making->rebuilt.is_hollow = making->is_loaded;
+    making->incoming.fd = -1;
+    rebuilder->done(rebuilder->context, making->plan.rank, &making->rebuilt, NULL);
 }
 
 static void after(void *context, bool is_cancelled)
@@ -289,16 +358,12 @@ static void after(void *context, bool is_cancelled)
         giving_destroy(own);
     }
     if (rebuilder && !making->is_over && making->err.code) {
-        if (making->err.code != EBADMSG || !try_again(making))
+        if (making->err.code != EBADMSG || making->is_loaded || !try_again(making))
             making_fail(making, making->err.text);
     } else if (rebuilder && !making->is_over && had_own) {
         making_go_on(making);
-    } else if (rebuilder && !making->is_over) {
-        making->is_over = true;
-        making->rebuilt.fd = making->incoming.fd;
-        making->rebuilt.has_shared = making->has_shared;
-        making->incoming.fd = -1;
-        rebuilder->done(rebuilder->context, making->plan.rank, &making->rebuilt, NULL);
+    } else if (rebuilder && !making->is_over && !go_on_eagerly(making)) {
+        give_to_owner(making);
     }
     making_unref(making);
 }

@@ -43,6 +43,7 @@ void rebuilder_destroy(struct rebuilder *rebuilder)
     if (!rebuilder)
         return;
     rebuilder_stop(rebuilder);
+    giving_end_all_lent(rebuilder);
     while (rebuilder->givings) {
         struct giving *giving = rebuilder->givings;
         rebuilder->givings = giving->next;
@@ -101,10 +102,11 @@ struct rebuild_note rebuild_note_of(const struct rebuilder *rebuilder, enum rebu
                                  .line = rebuilder->start->line};
 }
 
+/* Of a word, pieces may follow it. */
 static bool read_note(const struct rebuilder *rebuilder, const void *bytes, size_t count,
                       struct rebuild_note *note)
 {
-    if (count != sizeof *note)
+    if (count < sizeof *note)
         return false;
     memcpy(note, bytes, sizeof *note);
     return note->magic == REBUILD_MAGIC && note->epoch == rebuilder->start->epoch &&
@@ -131,20 +133,49 @@ struct epoch_rebuild rebuild_plan_without(const struct epoch_rebuild *plan, uint
 
 /* ---- words and shares that come ---- */
 
+/* 0 or an errno. */
+static int give_range(struct rebuilder *rebuilder, uint32_t node, const struct rebuild_note *note,
+                      const uint8_t *bytes, size_t count)
+{
+    struct rebuild_piece pieces[REBUILD_PIECES_MAX];
+    if (count == 0 || count % sizeof pieces[0] || count > sizeof pieces)
+        return EPROTO;
+    memcpy(pieces, bytes, count);
+    return giving_send_range(rebuilder, node, note, pieces, (uint32_t)(count / sizeof pieces[0]));
+}
+
+static void answer(struct rebuilder *rebuilder, uint32_t node, struct rebuild_note *note,
+                   const uint8_t *pieces, size_t count)
+{
+    int code = note->kind == REBUILD_WANT_RANGE ? give_range(rebuilder, node, note, pieces, count)
+               : count > 0                      ? EPROTO
+                                                : giving_start(rebuilder, node, note);
+    if (code == 0)
+        return;
+    note->kind = REBUILD_REFUSED;
+    note->error = code;
+    if (remotes_say(rebuilder->remotes, REMOTES_SHARES, node, note, sizeof *note) < 0)
+        log_info("node %" PRIu32 " cannot be told that it gets no share", node); /* it hears of that */
+}
+
 static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t count)
 {
     struct rebuilder *rebuilder = context;
     struct rebuild_note note;
     if (!read_note(rebuilder, bytes, count, &note))
         return;
-    if (note.kind == REBUILD_WANT) {
-        int code = giving_start(rebuilder, node, &note);
-        if (code == 0)
-            return;
-        note.kind = REBUILD_REFUSED;
-        note.error = code;
-        if (remotes_say(rebuilder->remotes, REMOTES_SHARES, node, &note, sizeof note) < 0)
-            log_info("node %" PRIu32 " cannot be told that it gets no share", node); /* it hears of that */
+    if (note.kind == REBUILD_WANT || note.kind == REBUILD_WANT_RANGE) {
+        answer(rebuilder, node, &note, bytes + sizeof note, count - sizeof note);
+        return;
+    }
+    if (note.kind == REBUILD_LOADED) {
+        giving_end_lent(rebuilder, note.rank, node);
+        return;
+    }
+    struct rebuild_source *loaded = note.range ? rebuild_source_find(rebuilder, note.rank) : NULL;
+    if (note.range) {
+        if (loaded)
+            rebuild_source_hear(loaded, node, &note);
         return;
     }
     struct making *making = note.kind == REBUILD_REFUSED ? making_find(rebuilder, note.rank) : NULL;
@@ -215,6 +246,7 @@ static void on_taken(void *context, int error)
         if (is_tables) {
             making->awaits_tables = false;
             making->has_shared = note->has_shared != 0;
+            making->is_bound = note->is_bound != 0;
         } else if (note->what == REBUILD_IMAGE) {
             making->images &= ~(1u << note->position);
         } else {
@@ -232,7 +264,13 @@ static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_
     struct rebuilder *rebuilder = context;
     const struct job *job = rebuilder->job;
     struct rebuild_note note;
-    if (!read_note(rebuilder, tag, tag_bytes, &note) || note.kind != REBUILD_SHARE)
+    if (!read_note(rebuilder, tag, tag_bytes, &note) || tag_bytes != sizeof note)
+        return EPROTO;
+    if (note.kind == REBUILD_RANGE) {
+        struct rebuild_source *loaded = rebuild_source_find(rebuilder, note.rank);
+        return loaded ? rebuild_source_offered(loaded, node, &note, bytes, intake) : ECANCELED;
+    }
+    if (note.kind != REBUILD_SHARE)
         return EPROTO;
     struct making *making = making_find(rebuilder, note.rank);
     if (!making || making->is_over || making->without != note.without)

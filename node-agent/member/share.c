@@ -16,8 +16,9 @@
 #define CONTEXT_BYTES 64u /* of a map, at most */
 
 struct share_pages {
-    uint32_t references; /* of the loop's thread */
-    int staged, image;   /* ours; -1: none */
+    uint32_t references;    /* of the loop's thread */
+    struct share_pages *of; /* whose files they are; NULL: its own */
+    int staged, image;      /* ours; -1: none */
     struct share_piece *pieces;
     size_t count, room;
     uint64_t bytes; /* of all */
@@ -95,6 +96,45 @@ struct share_pages *share_pages_of_image(int image, struct belay_error *err)
     return share_pages_staged(image, -1, true, err);
 }
 
+struct share_pages *share_pages_part(struct share_pages *of)
+{
+    struct share_pages *part = calloc(1, sizeof *part);
+    if (part)
+        *part = (struct share_pages){
+            .references = 1, .of = share_pages_ref(of), .staged = of->staged, .image = of->image};
+    return part;
+}
+
+/* The first piece of an image that ends behind an address; they ascend. */
+static size_t find_piece(const struct share_pages *pages, uint64_t address)
+{
+    size_t low = 0, high = pages->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (pages->pieces[middle].address + pages->pieces[middle].bytes <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+int share_pages_add(struct share_pages *part, uint64_t start, uint64_t end)
+{
+    const struct share_pages *of = part->of;
+    for (size_t i = find_piece(of, start); i < of->count && of->pieces[i].address < end; i++) {
+        struct share_piece piece = of->pieces[i];
+        uint64_t last = piece.address + piece.bytes < end ? piece.address + piece.bytes : end;
+        uint64_t skipped = piece.address < start ? start - piece.address : 0;
+        piece.address += skipped;
+        piece.fresh += skipped; /* of an image all content is there */
+        piece.bytes = last - piece.address;
+        if (add_piece(part, piece) < 0)
+            return -1;
+    }
+    return 0;
+}
+
 struct share_pages *share_pages_ref(struct share_pages *pages)
 {
     pages->references++;
@@ -105,10 +145,11 @@ void share_pages_unref(struct share_pages *pages)
 {
     if (!pages || --pages->references > 0)
         return;
-    if (pages->staged >= 0)
+    if (!pages->of && pages->staged >= 0)
         close(pages->staged);
-    if (pages->image >= 0)
+    if (!pages->of && pages->image >= 0)
         close(pages->image);
+    share_pages_unref(pages->of);
     free(pages->pieces);
     free(pages);
 }
@@ -395,6 +436,13 @@ void share_sum_init(struct share_sum *sum, int fd, uint64_t bytes_max)
     pthread_mutex_init(&sum->lock, NULL);
 }
 
+void share_sum_init_memory(struct share_sum *sum, share_page_f *page, const void *context, uint64_t bytes_max)
+{
+    share_sum_init(sum, -1, bytes_max);
+    sum->page = page;
+    sum->context = context;
+}
+
 void share_sum_release(struct share_sum *sum)
 {
     pthread_mutex_destroy(&sum->lock);
@@ -475,6 +523,10 @@ static int take_record(struct share_intake *intake)
 
 static uint8_t *find_page(struct share_intake *intake, uint64_t address)
 {
+    if (intake->sum->page) {
+        errno = EBADMSG;
+        return intake->sum->page(intake->sum->context, address);
+    }
     uint64_t offset = image_offset(address), start = offset / WINDOW_BYTES * WINDOW_BYTES;
     if (!intake->window || start != intake->window_start) {
         if (intake->window)

@@ -48,6 +48,11 @@ struct share_pages;
 struct share_pages *share_pages_staged(int staged, int image, bool is_whole, struct belay_error *err);
 /* All pages of an image. */
 struct share_pages *share_pages_of_image(int image, struct belay_error *err);
+/* None of the pages of an image yet, whose files are shared with `of`: share_pages_add() adds those of a
+ * range. NULL with ENOMEM. */
+struct share_pages *share_pages_part(struct share_pages *of);
+/* Returns 0 or -1 with ENOMEM. */
+int share_pages_add(struct share_pages *part, uint64_t start, uint64_t end);
 struct share_pages *share_pages_ref(struct share_pages *pages);
 void share_pages_unref(struct share_pages *pages);
 
@@ -81,15 +86,23 @@ uint64_t share_page_bytes(const struct share *share);
 
 /* ---- where shares are added up ---- */
 
-/* The sum: pages at image_offset() of a memfd. */
+/* Where a page of a sum is in memory, of zeros at first; NULL: it does not belong there. In any thread. */
+typedef uint8_t *share_page_f(const void *context, uint64_t address);
+
+/* The sum: pages at image_offset() of a memfd, or in memory. */
 struct share_sum {
-    int fd; /* borrowed */
+    int fd;             /* borrowed; -1: it is in memory */
+    share_page_f *page; /* of one in memory */
+    const void *context;
     pthread_mutex_t lock;
     uint64_t pages_max; /* more than that are refused with ENOMEM ... */
     uint64_t pages;     /* ... of all shares */
 };
 
 void share_sum_init(struct share_sum *sum, int fd, uint64_t bytes_max);
+/* The same in memory. */
+void share_sum_init_memory(struct share_sum *sum, share_page_f *page, const void *context,
+                           uint64_t bytes_max);
 void share_sum_release(struct share_sum *sum);
 
 /* The coefficient that what comes for a page is multiplied by; 0: it does not belong there. */

@@ -267,11 +267,20 @@ static void drop_touched(struct store *store)
     free(store->touched);
 }
 
-/* Of the images of ranks, all of which are made room for at once: threads write to it. NULL: nothing is to be
- * known, or there is no memory to know it. */
-static struct held_touched *touched_of(struct store *store, uint32_t rank)
+/* UINT32_MAX: what changes is not what one rank has written. */
+static uint32_t rank_of_part(uint32_t part, uint32_t ranks)
 {
-    uint32_t ranks = store->images.ranks;
+    return part < ranks                  ? part
+           : held_is_tables(part, ranks) ? part - store_tables_part(ranks, 0)
+                                         : UINT32_MAX;
+}
+
+/* Of the images of ranks, and of ranks whose tables alone are here: no rank has both on one node. All are
+ * made room for at once: threads write to it. NULL: nothing is to be known, or there is no memory to know it.
+ */
+static struct held_touched *touched_of(struct store *store, uint32_t part)
+{
+    uint32_t ranks = store->images.ranks, rank = rank_of_part(part, ranks);
     if (rank >= ranks)
         return NULL;
     if (!store->touched && (store->touched = calloc(ranks, sizeof *store->touched)))
@@ -337,7 +346,7 @@ int store_apply_end(struct store *store, const struct apply *apply, struct belay
     held_drop(store, &former, rank, true);
     *image = made;
     if (apply->written)
-        touched_note(store->touched[rank].touched, apply->written, now_ms());
+        touched_note(touched_of(store, rank)->touched, apply->written, now_ms());
     held_drop(store, &store->deltas.items[rank], rank, true);
     return 0;
 }
@@ -576,15 +585,23 @@ uint32_t store_group(const struct store *store, uint32_t rank)
     return rank < store->images.ranks ? held_group(&store->images.items[rank]) : UINT32_MAX;
 }
 
-static bool does_share(const struct held_set *set, uint32_t rank)
+/* part: the image of a rank, or its tables. */
+static bool does_share(const struct held_set *set, uint32_t part)
 {
-    uint32_t group = rank < set->ranks ? held_group(&set->items[rank]) : UINT32_MAX;
+    uint32_t group = part < set->parts ? held_group(&set->items[part]) : UINT32_MAX;
     return group < set->ranks && set->items[set->ranks + group].fd >= 0;
 }
 
 bool store_shares(const struct store *store, uint32_t rank)
 {
-    return does_share(&store->images, rank) || does_share(&store->staging, rank);
+    return rank < store_held_ranks(store) &&
+           (does_share(&store->images, rank) || does_share(&store->staging, rank));
+}
+
+bool store_tables_share(const struct store *store, uint32_t rank)
+{
+    return rank < store->images.ranks &&
+           does_share(&store->images, store_tables_part(store->images.ranks, rank));
 }
 
 /*

@@ -254,5 +254,7 @@ int store_image(const struct store *store, uint32_t rank);
 uint32_t store_group(const struct store *store, uint32_t rank);
 /* Whether the committed line, or the staged one, has anything that the group of the rank shared. */
 bool store_shares(const struct store *store, uint32_t rank);
+/* The same of a rank of which the tables are here, without its image. */
+bool store_tables_share(const struct store *store, uint32_t rank);
 
 #endif

@@ -1,4 +1,5 @@
 /* The arithmetic of parity, shares of pages, and the part of the store that is made of them. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -231,6 +232,86 @@ static void test_a_share_comes_in_pieces(void **state)
     close(image);
 }
 
+/* Four pages of memory stand for a range of an image, at 0x4000 and 0x10000. */
+struct memory {
+    uint8_t pages[4][PAGE];
+};
+
+static uint8_t *find_in_memory(const void *context, uint64_t address)
+{
+    struct memory *memory = (struct memory *)(uintptr_t)context;
+    return address >= 0x4000 && address < 0x6000     ? memory->pages[(address - 0x4000) / PAGE]
+           : address >= 0x10000 && address < 0x12000 ? memory->pages[2 + (address - 0x10000) / PAGE]
+                                                     : NULL;
+}
+
+/* Of some pages of an image, wherever a piece is cut; added up in memory, twice, it is nothing. */
+static void test_a_share_in_a_range(void **state)
+{
+    const uint64_t addresses[] = {0x3000, 0x4000, 0x5000, 0x6000, 0x11000}, seeds[] = {1, 2, 3, 4, 5};
+    static const uint64_t wanted[4] = {2, 3, 0, 5};
+    static struct memory memory;
+    struct belay_error err;
+    struct share_sum sum;
+    uint8_t coefficient = 1, page[PAGE];
+    int image = make_image(1, 0, addresses, seeds, 5);
+    struct share_pages *all = share_pages_of_image(image, &err);
+    (void)state;
+    share_sum_init_memory(&sum, find_in_memory, &memory, 1 << 20);
+    for (int round = 0; round < 2; round++) {
+        struct share_pages *part = share_pages_part(all);
+        assert_int_equal(share_pages_add(part, 0x10000, 0x12000), 0); /* in any order */
+        assert_int_equal(share_pages_add(part, 0x4000, 0x6000), 0);
+        assert_int_equal(share_pages_add(part, 0x8000, 0x9000), 0); /* nothing is there */
+        struct share *share = share_create(part, go_as_they_are, &coefficient, 1);
+        share_pages_unref(part);
+        assert_int_equal(share_bound(share), 3 * SHARE_RECORD_BYTES);
+        assert_int_equal(share_add(share, &sum), 0);
+        share_destroy(share);
+        for (size_t i = 0; round == 0 && i < 4; i++) {
+            memset(page, 0, PAGE);
+            if (wanted[i])
+                fill(page, PAGE, wanted[i]);
+            assert_memory_equal(memory.pages[i], page, PAGE);
+        }
+    }
+    memset(page, 0, PAGE);
+    for (size_t i = 0; i < 4; i++)
+        assert_memory_equal(memory.pages[i], page, PAGE);
+    share_sum_release(&sum);
+    share_pages_unref(all);
+    close(image);
+}
+
+/* A page that is not of the range, and more than a range can have. */
+static void test_what_is_not_of_a_range_is_refused(void **state)
+{
+    static const uint64_t addresses[] = {0x3000, 0x6000, 0xf000, 0x12000};
+    static struct memory memory;
+    static uint8_t bytes[sizeof(struct share_record) + 64];
+    const struct share_record good = {0x4000, 1};
+    struct share_intake intake;
+    struct share_sum sum;
+    (void)state;
+    share_sum_init_memory(&sum, find_in_memory, &memory, 2 * PAGE);
+    for (size_t i = 0; i < sizeof addresses / sizeof *addresses; i++) {
+        const struct share_record record = {addresses[i], 1};
+        memcpy(bytes, &record, sizeof record);
+        share_intake_begin(&intake, &sum, NULL, NULL);
+        assert_int_equal(share_intake_take(&intake, bytes, sizeof bytes), -1);
+        assert_int_equal(errno, EBADMSG);
+        share_intake_end(&intake);
+    }
+    memcpy(bytes, &good, sizeof good);
+    share_intake_begin(&intake, &sum, NULL, NULL);
+    assert_int_equal(share_intake_take(&intake, bytes, sizeof bytes), 0);
+    assert_int_equal(share_intake_take(&intake, bytes, sizeof bytes), 0);
+    assert_int_equal(share_intake_take(&intake, bytes, sizeof bytes), -1);
+    assert_int_equal(errno, ENOMEM);
+    share_intake_end(&intake);
+    share_sum_release(&sum);
+}
+
 static struct parity_part_request request_of(uint64_t line, int sum, int base)
 {
     struct parity_part_request request = {.holding = {.slot = 1, .data = 2, .parity = 1, .position = 2},
@@ -296,9 +377,14 @@ static void test_a_part_has_new_values(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_all_losses_can_be_decoded), cmocka_unit_test(test_a_share_is_what_has_changed),
-        cmocka_unit_test(test_a_share_is_small),          cmocka_unit_test(test_records_that_are_refused),
-        cmocka_unit_test(test_a_share_comes_in_pieces),   cmocka_unit_test(test_a_part_has_new_values),
+        cmocka_unit_test(test_all_losses_can_be_decoded),
+        cmocka_unit_test(test_a_share_is_what_has_changed),
+        cmocka_unit_test(test_a_share_is_small),
+        cmocka_unit_test(test_records_that_are_refused),
+        cmocka_unit_test(test_a_share_comes_in_pieces),
+        cmocka_unit_test(test_a_share_in_a_range),
+        cmocka_unit_test(test_a_part_has_new_values),
+        cmocka_unit_test(test_what_is_not_of_a_range_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
