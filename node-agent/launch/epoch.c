@@ -194,9 +194,11 @@ void epoch_loaded(struct epoch *epoch, uint32_t rank)
         0) { /* its successor would be made in the memory that the rank has mapped */
         log_warning("job \"%s\": %s", epoch->job->name, err.text);
         rank_lose(epoch->table[rank]);
-    } else if (epoch->is_ready) {
-        epoch_place_ranks(epoch);
+        return;
     }
+    if (epoch->is_ready)
+        epoch_place_ranks(epoch);
+    line_image_came(epoch->job->line);
 }
 
 /* What it runs now is nothing that a line could save. */

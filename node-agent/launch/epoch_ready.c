@@ -135,7 +135,7 @@ void epoch_placed(struct epoch *epoch)
     bool is_empty = places_count(start, epoch->job->config->node, start->rank_count) == 0;
     if (is_empty && !epoch->table && begin_without_ranks(epoch, start, &err) < 0)
         refuse_lines(epoch, err.text);
-    if (epoch->has_lines || !epoch->is_ready || epoch->has_loss || line_is_loading(epoch->job->line))
+    if (epoch->has_lines || !epoch->is_ready || epoch->has_loss || !line_may_begin(epoch->job->line))
         return;
     epoch->has_lines = true;
     open_lines(epoch);

@@ -127,7 +127,8 @@ static int open_both(struct line *line, uint32_t epoch, uint32_t world, struct r
                                                 .code = job_code(line->job),
                                                 .link = ends.host,
                                                 .ranks = ranks,
-                                                .count = count};
+                                                .count = count,
+                                                .loads = line->fetch ? fetch_loads(line->fetch) : NULL};
     line->is_open = true;
     line->loopbacks[0] = ends.loopbacks[0];
     line->loopbacks[1] = ends.loopbacks[1];
@@ -254,9 +255,15 @@ struct load *line_load(const struct line *line, uint32_t rank)
     return line->fetch ? loads_find(fetch_loads(line->fetch), rank) : NULL;
 }
 
-bool line_is_loading(const struct line *line)
+bool line_may_begin(const struct line *line)
 {
-    return line->fetch && loads_count(fetch_loads(line->fetch)) > 0;
+    bool is_loading = line->fetch && loads_count(fetch_loads(line->fetch)) > 0;
+    return !is_loading || line_member_can_begin_early(line->job);
+}
+
+void line_image_came(struct line *line)
+{
+    line_member_image_came(line->member);
 }
 
 /* The next epoch's verdict is on what is here by then. */

@@ -50,8 +50,10 @@ int line_fetch(struct line *line, fetch_done_f *done, loads_whole_f *whole, void
 void line_lose_member(struct line *line, uint32_t node);
 /* The image of a rank that is still on its way (member/load.h); NULL: it is not. */
 struct load *line_load(const struct line *line, uint32_t rank);
-/* Is any? */
-bool line_is_loading(const struct line *line);
+/* Whether lines may begin although some are on their way, or since none is. */
+bool line_may_begin(const struct line *line);
+/* One has come as a whole, and the process that has it mapped has it pinned. */
+void line_image_came(struct line *line);
 
 /*
  * All ranks of an epoch run: lines may be taken (and the interval begins). ranks: the `count` ranks on this

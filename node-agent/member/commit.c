@@ -157,7 +157,7 @@ void member_on_copy_delay(void *context)
 {
     struct line_member *member = context;
     const struct job *job = member->job;
-    if (!member->apply)
+    if (!member->apply && !member->copy)
         member->copy = line_copy_start(job->agent->loop, job->store, job->config->settings->memory_bytes,
                                        on_copied, member);
 }

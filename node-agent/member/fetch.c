@@ -393,8 +393,7 @@ static void begin_load(struct fetch *fetch, struct want *want, struct arrival *a
         fail(fetch, want, err.text);
     } else {
         arrival->incoming.fd = -1;
-        want->bytes = arrival->bytes;
-        want->is_here = true;
+        want->is_here = true; /* the store expects its bytes */
         fetch->here++;
     }
 }
@@ -442,7 +441,6 @@ static void begin_remaking(struct fetch *fetch, struct want *want, const struct 
         source = rebuild_source_create(fetch->rebuilder, want->part);
     if (source &&
         loads_add(fetch->loads, want->part, want->node, source, rebuilt->fd, &rebuilt->root, &err) == 0) {
-        want->bytes = rebuilt->bytes;
         want->is_here = true;
         fetch->here++;
         return;

@@ -158,6 +158,11 @@ int load_fd(const struct load *load)
     return load->fd;
 }
 
+uint64_t load_total_bytes(const struct load *load)
+{
+    return load->view.header->total_bytes;
+}
+
 uint32_t load_rank(const struct load *load)
 {
     return load->config.rank;

@@ -91,7 +91,8 @@ void load_unref(struct load *load);
 /* Once only: whether nobody has begun to tell what is expected to be touched. */
 bool load_begin_touched(struct load *load);
 
-int load_fd(const struct load *load); /* borrowed */
+int load_fd(const struct load *load);               /* borrowed */
+uint64_t load_total_bytes(const struct load *load); /* of the image with its tables */
 uint32_t load_rank(const struct load *load);
 uint32_t load_node(const struct load *load);
 /* NULL: it has not been welcomed. */

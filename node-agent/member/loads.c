@@ -8,7 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/image/image.h"
 #include "common/util/log.h"
 #include "common/util/uffd.h"
 #include "node-agent/member/lend_touched.h"
@@ -21,6 +20,7 @@ struct item {
     struct load *load;
     struct rebuild_source *source; /* of its pages; NULL: the node sends them */
     struct digest root;
+    uint64_t bytes; /* of all of it */
 };
 
 struct loads {
@@ -131,8 +131,10 @@ int loads_add(struct loads *loads, uint32_t rank, uint32_t node, struct rebuild_
     }
     item->source = source;
     item->root = *root;
+    item->bytes = load_total_bytes(item->load);
     item->next = loads->items;
     loads->items = item;
+    store_expect(loads->job->store, loads->start->line, item->bytes);
     ask_touched(loads, item->load);
     return 0;
 }
@@ -143,6 +145,11 @@ struct load *loads_find(const struct loads *loads, uint32_t rank)
         if (load_rank(item->load) == rank)
             return item->load;
     return NULL;
+}
+
+uint64_t loads_line(const struct loads *loads)
+{
+    return loads->start->line;
 }
 
 uint32_t loads_count(const struct loads *loads)
@@ -213,6 +220,7 @@ static void drop(struct loads *loads, const struct load *load)
         at = &(*at)->next;
     item = *at;
     *at = item->next;
+    store_expect_no_more(loads->job->store, item->bytes);
     rebuild_source_destroy(item->source);
     load_destroy(item->load);
     free(item);
@@ -256,12 +264,7 @@ static void on_done(void *context, struct load *load, const struct belay_error *
 /* The memfd itself: it is what the rank has mapped. */
 static int keep(const struct loads *loads, const struct item *item, struct belay_error *err)
 {
-    struct image_view view;
-    struct store_fetched fetched = {.rank = load_rank(item->load), .root = item->root};
-    if (image_load(load_fd(item->load), &view, err) < 0)
-        return -1;
-    fetched.bytes = view.header->total_bytes;
-    image_unload(&view);
+    struct store_fetched fetched = {.rank = load_rank(item->load), .root = item->root, .bytes = item->bytes};
     fetched.fd = fcntl(load_fd(item->load), F_DUPFD_CLOEXEC, 3);
     if (fetched.fd < 0)
         return belay_error_errno(err, "no descriptor for the image of rank %" PRIu32, fetched.rank);

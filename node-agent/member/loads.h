@@ -2,8 +2,9 @@
  * loads.h - the images of an epoch that come while their ranks run (load.h): what is said to the members that
  * have them, and what becomes of an image that is whole.
  *
- * Until all of it is here, an image is not in the store: so no line, no other member and no next epoch takes
- * it for one. All functions are called from the agent's loop.
+ * Until all of it is here, an image is not in the store: so no other member and no next epoch takes it for
+ * one, and a line that is captured meanwhile is not protected before. All functions are called from the
+ * agent's loop.
  */
 #ifndef BELAY_NODE_AGENT_MEMBER_LOADS_H
 #define BELAY_NODE_AGENT_MEMBER_LOADS_H
@@ -41,6 +42,9 @@ int loads_add(struct loads *loads, uint32_t rank, uint32_t node, struct rebuild_
               const struct digest *root, struct belay_error *err);
 /* NULL: the image of this rank is not being loaded. */
 struct load *loads_find(const struct loads *loads, uint32_t rank);
+/* The line whose images they are. */
+uint64_t loads_line(const struct loads *loads);
+/* How many are not whole; one that cannot be had counts. */
 uint32_t loads_count(const struct loads *loads);
 
 /* What the members say: FETCH_NOTE_PAGES and TOUCHED (0, or an errno), FETCH_NOTE_REFUSED, a lost link. */

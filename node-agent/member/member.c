@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/util/log.h"
+#include "node-agent/member/loads.h"
 #include "node-agent/member/member_state.h"
 #include "node-agent/member/memory.h"
 #include "node-agent/member/words.h"
@@ -84,6 +85,7 @@ int line_member_open_epoch(struct line_member *member, const struct line_member_
     member->host_node = epoch->host_node;
     member->world = epoch->world;
     member->link = epoch->link;
+    member->loads = epoch->loads;
     member->unseen_told = 0;
     member->has_closed = false;
     link_open(member->link, &link_ops, member);
@@ -246,6 +248,7 @@ void line_member_close_epoch(struct line_member *member)
     member->shared = NULL;
     forget_ranks(member);
     member->takes_lines = false;
+    member->loads = NULL;
     member->epoch = 0;
 }
 
@@ -270,6 +273,27 @@ void line_member_rank_changed(struct line_member *member, struct rank *rank)
     uint32_t index;
     if (member->takes_lines && find(member, rank, &index))
         member_look_at(member, index);
+}
+
+/* Pages of an image that is not there cannot be copied, held or protected: what is captured is what was
+ * written. */
+bool line_member_can_begin_early(const struct job *job)
+{
+    const Belay__Wire__JobSettings *settings = job->config->settings;
+    enum policy policy = policy_choose(settings->policy, NULL);
+    return !policy_protects(policy) && !policy_is_held(policy) &&
+           tracker_choose(settings->tracker, NULL) == &tracker_pagemap_scan;
+}
+
+/* A process has it mapped: before a delta is applied to it, it has to be copied. */
+void line_member_image_came(struct line_member *member)
+{
+    if (member->epoch == 0 || !member->takes_lines)
+        return;
+    if (!member->copy)
+        timer_start(member->copy_delay, COPY_DELAY_MS, 0);
+    if (member->awaits_images && !member_is_loading(member))
+        member_say_captured(member);
 }
 
 void line_member_rank_lost(struct line_member *member, const char *reason)

@@ -33,7 +33,11 @@ struct line_member_epoch {
     struct parity_code code;   /* of SCHEME_PARITY */
     uint32_t member_count;     /* of the epoch */
     uint32_t count;            /* of them; 0: none runs here */
+    struct loads *loads;       /* images that come while their ranks run; lives longer; NULL: none does */
 };
+
+/* Whether lines of this job can be captured while images of their ranks come (docs/restart.md). */
+bool line_member_can_begin_early(const struct job *job);
 
 /* NULL with err. */
 struct line_member *line_member_create(struct job *job, struct belay_error *err);
@@ -51,6 +55,8 @@ void line_member_close_epoch(struct line_member *member);
 
 void line_member_rank_changed(struct line_member *member, struct rank *rank);
 void line_member_rank_lost(struct line_member *member, const char *reason);
+/* An image has come as a whole, and is in the store. */
+void line_member_image_came(struct line_member *member);
 /* Compare what this node holds: as verifier_begin() (EBUSY: no epoch is open). */
 int line_member_verify(struct line_member *member, verify_done_f *done, void *context,
                        struct belay_error *err);

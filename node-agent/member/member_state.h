@@ -44,6 +44,7 @@ struct line_member {
     struct mirror *mirror;         /* to and from other members; NULL: no copies are made */
     struct parity *parity;         /* with other members of the set; NULL: there is no parity */
     struct verifier *verifier;     /* of the images */
+    struct loads *loads;           /* images that come while their ranks run; NULL: none does */
     struct shared *shared;         /* what they share */
     bool has_complained;           /* that something of it cannot be captured ... */
     bool has_told_lost;            /* ... or brought back */
@@ -64,6 +65,7 @@ struct line_member {
     struct timer *patience;              /* with the convergence */
     struct line_ahead *ahead;            /* what was written is copied before the ranks converge */
     struct line_capture *capture;        /* until the line has committed or aborted */
+    bool awaits_images;                  /* it is captured, and an image that it changes is still to come */
     struct line_times times;             /* of the line in progress */
 
     struct archive_ends *ends; /* of its ranks' output, as the line has found it; NULL: not noted */
@@ -92,6 +94,10 @@ void member_on_parity(void *context, uint64_t line, uint32_t rank);
 void member_send_copy(void *context, uint64_t line, uint32_t rank, uint32_t to, bool is_whole);
 void member_on_unprotected(void *context, uint64_t line, const char *reason, bool is_refuted);
 void member_on_patience(void *context);
+/* The line is captured: say so, if the images that it changes are here. */
+void member_say_captured(struct line_member *member);
+/* Whether images of its ranks are still to come. */
+bool member_is_loading(const struct line_member *member);
 
 /* commit.c */
 int member_record_commit(void *context, uint64_t line);

@@ -6,12 +6,14 @@
 #include "common/conf/conf.h"
 #include "common/util/log.h"
 #include "node-agent/capture/cow.h"
+#include "node-agent/member/loads.h"
 #include "node-agent/member/member_state.h"
 #include "node-agent/member/words.h"
 
 static void tell(struct line_member *member, uint32_t seen);
 static void tell_tracker(const struct line_member *member, struct memory *const *memories);
-static struct memory *make(struct job *job, const struct rank *rank, struct belay_error *err);
+static struct memory *make(const struct line_member *member, const struct rank *rank,
+                           struct belay_error *err);
 static void guard(const struct line_member *member, struct memory *memory, const struct rank *rank);
 
 struct memory **memories_create(struct line_member *member, struct belay_error *err)
@@ -26,7 +28,7 @@ struct memory **memories_create(struct line_member *member, struct belay_error *
         say_notice(member, warning.text);
     }
     for (uint32_t i = 0; memories && i < member->count; i++) {
-        memories[i] = make(job, member->ranks[i], err);
+        memories[i] = make(member, member->ranks[i], err);
         if (!memories[i]) {
             memories_destroy(memories, member->count);
             return NULL;
@@ -141,12 +143,22 @@ static void tell_tracker(const struct line_member *member, struct memory *const 
                  memory_tracker_name(memories[0]));
 }
 
-static struct memory *make(struct job *job, const struct rank *rank, struct belay_error *err)
+/* What a rank was restored from, as a whole or not yet; -1: it has begun anew. */
+static int find_image(const struct line_member *member, uint32_t rank, uint64_t *line)
 {
+    const struct store *store = member->job->store;
+    const struct load *load = member->loads ? loads_find(member->loads, rank) : NULL;
+    *line = load ? loads_line(member->loads) : store_committed_line(store);
+    return load ? load_fd(load) : *line ? store_image(store, rank) : -1;
+}
+
+static struct memory *make(const struct line_member *member, const struct rank *rank, struct belay_error *err)
+{
+    struct job *job = member->job;
     pid_t pid = rank_pid(rank);
     const struct layout *layout = &rank_control(rank)->layout;
-    uint64_t line = store_committed_line(job->store);
-    int image = line ? store_image(job->store, rank_number(rank)) : -1;
+    uint64_t line;
+    int image = find_image(member, rank_number(rank), &line);
     const struct tracker_ops *ops = tracker_choose(job->config->settings->tracker, err);
     struct memory *memory = NULL;
     if (ops)

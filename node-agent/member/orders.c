@@ -1,11 +1,13 @@
 /* orders.c - the host's orders, carried out up to the capture; and the abort. */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/fault/fault.h"
 #include "common/util/log.h"
+#include "node-agent/member/loads.h"
 #include "node-agent/member/member_state.h"
 #include "node-agent/member/memory.h"
 #include "node-agent/member/words.h"
@@ -39,6 +41,7 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
 static void complain(struct line_member *member, const char *text, bool *is_told);
 static void give_up_copies(struct line_member *member);
 static void do_abort(struct line_member *member);
+static uint32_t find_hollow(const struct line_member *member);
 
 const struct membership_ops member_ops = {
     .obey = obey,
@@ -276,8 +279,13 @@ static void do_capture(struct line_member *member)
     times_parked(&member->times, member->ranks, member->count);
     note_ends(member);
     memories_look(member);
+    uint32_t hollow = find_hollow(member);
     if (fault_hit("agent.capture", -1, member->line))
         belay_error_set(&err, EIO, "the fault point agent.capture was set to fail");
+    else if (hollow < member->count)
+        belay_error_set(&err, EAGAIN,
+                        "all memory of rank %" PRIu32 " is to be copied, and its image still comes",
+                        rank_number(member->ranks[hollow]));
     else if (take_parcels(member, &err) == 0)
         member->capture = line_capture_start(&request, &capture_ops, member, &err);
     if (!member->capture && err.code == ECHILD)
@@ -310,10 +318,38 @@ static void on_captured(uint64_t captured_bytes, const char *reason, void *conte
     }
     member->held_lines = 0;
     complain(member, line_capture_lost(member->capture), &member->has_told_lost);
+    member->awaits_images = member_is_loading(member);
+    if (member->awaits_images)
+        log_info("job \"%s\": line %" PRIu64 " is captured, and waits for images that are still to come",
+                 member->job->name, member->line);
+    else
+        member_say_captured(member);
+}
+
+void member_say_captured(struct line_member *member)
+{
+    member->awaits_images = false;
     if (fault_hit("agent.captured", -1, member->line))
         say_aborted(member, "the fault point agent.captured was set to fail");
     else
         membership_captured(member->job->membership, member->line);
+}
+
+bool member_is_loading(const struct line_member *member)
+{
+    return member->loads && loads_count(member->loads) > 0;
+}
+
+/* A line that copies everything would copy what is not there. Returns the first such rank's index, or the
+ * count. */
+static uint32_t find_hollow(const struct line_member *member)
+{
+    uint32_t i = 0;
+    while (i < member->count &&
+           (!member->loads || !loads_find(member->loads, rank_number(member->ranks[i])) ||
+            memory_is_based(member->memories[i])))
+        i++;
+    return i;
 }
 
 /* Once is enough. */
@@ -346,6 +382,7 @@ static void do_abort(struct line_member *member)
         mirror_cancel(member->mirror);
     if (member->parity)
         parity_cancel(member->parity);
+    member->awaits_images = false;
     snprintf(record.reason, sizeof record.reason, "%s", reason ? reason : "");
     times_end(&member->times, &record);
     store_abort(member->job->store, &record,

@@ -63,6 +63,8 @@ struct store {
     struct held_set staging;      /* of the line in progress, or of a protected one that was not committed */
     struct held_touched *touched; /* of each rank; NULL: of none (yet) */
     uint32_t touched_count;
+    uint64_t expected_line, expected_bytes; /* of images that are on their way here */
+    uint32_t expected_count;
 };
 
 /* A store without a commit record. NULL with err. */

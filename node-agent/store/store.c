@@ -63,7 +63,7 @@ uint64_t store_image_room(const struct store *store, uint32_t rank)
 int store_check_room(const struct store *store, const struct store_need *need, uint64_t limit_bytes,
                      struct belay_error *err)
 {
-    return room_check_line(need, store_held_bytes(store), limit_bytes, err);
+    return room_check_line(need, store_held_bytes(store) + store->expected_bytes, limit_bytes, err);
 }
 
 int store_check_start(const struct store *store, uint64_t limit_bytes, struct belay_error *err)
@@ -73,7 +73,28 @@ int store_check_start(const struct store *store, uint64_t limit_bytes, struct be
 
 uint64_t store_room(const struct store *store, uint64_t limit_bytes)
 {
-    return room_left(store_held_bytes(store), limit_bytes);
+    return room_left(store_held_bytes(store) + store->expected_bytes, limit_bytes);
+}
+
+void store_expect(struct store *store, uint64_t line, uint64_t bytes)
+{
+    store->expected_line = line;
+    store->expected_bytes += bytes;
+    store->expected_count++;
+}
+
+void store_expect_no_more(struct store *store, uint64_t bytes)
+{
+    store->expected_bytes -= bytes;
+    if (--store->expected_count == 0)
+        store->expected_line = 0;
+}
+
+/* What a staged delta is to: the committed line, or the line whose image comes. */
+static bool is_base(const struct store *store, uint64_t line, uint32_t rank)
+{
+    return (line == store->images.line && rank < store->images.parts) ||
+           (store->expected_count > 0 && line == store->expected_line);
 }
 
 /* The first part begins the set. */
@@ -95,7 +116,7 @@ static int put_staged(struct store *store, const struct held *held, uint32_t ran
     char name[KEEPER_NAME_BYTES];
     if (rank >= store->staging.parts || store->staging.items[rank].fd >= 0)
         return belay_error_set(err, EINVAL, "a part of rank %u came twice or is out of range", rank);
-    if (held->base_line && (held->base_line != store->images.line || rank >= store->images.parts))
+    if (held->base_line && !is_base(store, held->base_line, rank))
         return belay_error_set(err, EINVAL, "a delta of rank %u is not to the committed line", rank);
     held_name(store, held, rank, name);
     if (keeper_put(store->keeper, name, held->fd, err) < 0)

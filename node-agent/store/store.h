@@ -106,6 +106,12 @@ struct store_guest {
  */
 int store_stage_guest(struct store *store, uint64_t line, const struct store_guest *guest,
                       struct belay_error *err);
+/*
+ * An image of this line, of so many bytes, comes while its rank runs: it counts as held memory, and a delta
+ * to it may be staged. Until store_expect_no_more(), which says that it is here or will not come.
+ */
+void store_expect(struct store *store, uint64_t line, uint64_t bytes);
+void store_expect_no_more(struct store *store, uint64_t bytes);
 /* Which part the parity of a slot is, and which the tables of a rank. */
 static inline uint32_t store_parity_part(uint32_t ranks, uint32_t slot)
 {

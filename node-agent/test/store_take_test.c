@@ -63,6 +63,63 @@ static void test_beside_others(void **state)
     assert_int_equal(parts_held(), 0);
 }
 
+static int stage_delta(struct store *store, uint64_t line, uint64_t base_line)
+{
+    const struct store_item item = {.rank = 1,
+                                    .ranks = RANKS,
+                                    .here = 1,
+                                    .fd = parts_delta(line, base_line, 1),
+                                    .bytes = BYTES,
+                                    .base_line = base_line,
+                                    .image_bytes = BYTES};
+    return store_stage(store, line, &item, NULL);
+}
+
+/* A line is captured while it comes: staged, and committed when it is here. It counts as held all the while.
+ */
+static void test_an_image_that_is_expected(void **state)
+{
+    (void)state;
+    struct commit_entry entry = {.line = 8};
+    struct store *store = store_create(parts_keeper, "job", NULL);
+    assert_int_equal(stage_delta(store, 8, 7), -1);
+    store_expect(store, 7, BYTES);
+    store_expect(store, 7, BYTES);
+    assert_int_equal(store_room(store, 3 * BYTES), BYTES);
+    assert_int_equal(stage_delta(store, 8, 6), -1);
+    assert_int_equal(stage_delta(store, 8, 7), 0);
+    assert_int_equal(store_image_line(store, 1), 0);
+    store_expect_no_more(store, BYTES);
+    assert_int_equal(store_room(store, 3 * BYTES), BYTES); /* of one, and of the delta */
+    const struct store_fetched fetched[] = {fetched_of(7, 1)};
+    assert_int_equal(store_take_images(store, 7, RANKS, fetched, 1, NULL), 0);
+    store_expect_no_more(store, BYTES);
+    assert_int_equal(store_staged_line(store), 8);
+    assert_int_equal(store_committed_line(store), 7);
+    assert_int_equal(store_commit(store, &entry, NULL), 0);
+    assert_int_equal(store_apply_rest(store, NULL), 0);
+    parts_expect_applied(store_image(store, 1), 7, 8);
+    store_destroy(store, true);
+    assert_int_equal(parts_held(), 0);
+}
+
+/* The agent is killed before it is here: what is staged is of no use, and dropped. */
+static void test_an_image_that_never_came(void **state)
+{
+    (void)state;
+    struct store *store = store_create(parts_keeper, "job", NULL);
+    parts_commit(store, 2);
+    store_drop_images(store);
+    store_expect(store, 7, BYTES);
+    assert_int_equal(stage_delta(store, 8, 7), 0);
+    store_destroy(store, false);
+    store = parts_adopt(1u << 8);
+    assert_int_equal(store_staged_line(store), 0);
+    assert_int_equal(store_image_line(store, 1), 0);
+    store_destroy(store, true);
+    assert_int_equal(parts_held(), 0);
+}
+
 static void test_in_the_place_of_a_damaged_image(void **state)
 {
     (void)state;
@@ -154,6 +211,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         EACH(test_first_images),
         EACH(test_beside_others),
+        EACH(test_an_image_that_is_expected),
+        EACH(test_an_image_that_never_came),
         EACH(test_in_the_place_of_a_damaged_image),
         EACH(test_in_the_place_of_another_line),
         EACH(test_tables_tell_the_size_of_their_image),
