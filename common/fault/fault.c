@@ -19,6 +19,7 @@ enum fault_action {
     FAULT_ACTION_ERROR,
     FAULT_ACTION_DELAY,
     FAULT_ACTION_STOP,
+    FAULT_ACTION_RATE,
 };
 
 /* One item of BELAY_FAULT. */
@@ -29,7 +30,7 @@ struct fault {
     uint64_t rank, line, last_line;
     uint64_t share, seed; /* percent */
     enum fault_action action;
-    uint64_t delay_ms;
+    uint64_t delay_ms, rate_kb; /* of delay, of rate */
 };
 
 static bool fault_parse(const char *item, const char *end, struct fault *fault);
@@ -57,6 +58,23 @@ bool fault_hit(const char *point, int rank, uint64_t line)
     }
     errno = saved_errno;
     return is_failing;
+}
+
+uint64_t fault_rate(const char *point, int rank)
+{
+    const char *item = getenv("BELAY_FAULT");
+
+    while (item != NULL && *item != '\0') {
+        const char *end = item + strcspn(item, ",");
+        struct fault fault;
+
+        if (fault_parse(item, end, &fault) && fault.action == FAULT_ACTION_RATE &&
+            fault_matches(&fault, point, rank, 0)) {
+            return fault.rate_kb;
+        }
+        item = *end == ',' ? end + 1 : end;
+    }
+    return 0;
 }
 
 /* Read decimal digits at *text; moves *text behind them. False without digits or beyond 64 bits. */
@@ -141,7 +159,7 @@ static bool share_parse(const char **text, const char *end, struct fault *fault)
 
 static bool action_parse(const char *text, const char *end, struct fault *fault)
 {
-    static const char delay[] = "delay:";
+    static const char delay[] = "delay:", rate[] = "rate:";
     size_t length = (size_t)(end - text);
 
     if (length == strlen("kill") && memcmp(text, "kill", length) == 0) {
@@ -155,6 +173,11 @@ static bool action_parse(const char *text, const char *end, struct fault *fault)
     if (length == strlen("stop") && memcmp(text, "stop", length) == 0) {
         fault->action = FAULT_ACTION_STOP;
         return true;
+    }
+    if (length > strlen(rate) && memcmp(text, rate, strlen(rate)) == 0) {
+        text += strlen(rate);
+        fault->action = FAULT_ACTION_RATE;
+        return number_parse(&text, end, &fault->rate_kb) && text == end && fault->rate_kb > 0;
     }
     if (length > strlen(delay) && memcmp(text, delay, strlen(delay)) == 0) {
         text += strlen(delay);
@@ -223,6 +246,7 @@ static bool fault_act(const struct fault *fault)
     case FAULT_ACTION_STOP:
         raise(SIGSTOP);
         return false;
+    case FAULT_ACTION_RATE:
     case FAULT_ACTION_NONE:
         break;
     }

@@ -1,7 +1,9 @@
 #include "node-agent/fabric/disturb.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/fault/fault.h"
 
@@ -63,6 +65,28 @@ void disturb_drop(struct fabric_peer *peer)
 {
     while (peer->held)
         disturb_sent(peer, peer->held);
+}
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void disturb_pace(struct fabric_peer *peer, size_t count)
+{
+    struct fabric *fabric = peer->fabric;
+    uint64_t rate_kb = fault_rate("fabric.rate", (int)peer->identity.node);
+    if (rate_kb == 0)
+        return;
+    pthread_mutex_lock(&fabric->lock);
+    uint64_t now = now_ns(), begin_ns = fabric->busy_ns > now ? fabric->busy_ns : now;
+    uint64_t end_ns = fabric->busy_ns = begin_ns + count * 1000000ull / rate_kb;
+    pthread_mutex_unlock(&fabric->lock);
+    const struct timespec until = {(time_t)(end_ns / 1000000000ull), (long)(end_ns % 1000000000ull)};
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL) == EINTR)
+        ;
 }
 
 bool disturb_loses_chunk(const struct fabric_peer *peer, uint64_t chunk)

@@ -29,6 +29,11 @@ void disturb_sent(struct fabric_peer *peer, const struct disturb_held *held);
 bool disturb_holds(const struct fabric_peer *peer);
 void disturb_drop(struct fabric_peer *peer);
 
+/*
+ * A chunk of so many bytes has been filled, in a thread without the lock: stands still until a link of the
+ * rate that a test sets would have carried it, after all chunks before it.
+ */
+void disturb_pace(struct fabric_peer *peer, size_t count);
 /* A chunk is about to be written: is it to be lost? */
 bool disturb_loses_chunk(const struct fabric_peer *peer, uint64_t chunk);
 

@@ -254,6 +254,7 @@ static ssize_t fill_unlocked(struct fabric_push *push, struct slab *slab, size_t
     chunk_encode(&chunk, slab->bytes);
     seal_close(channel_seal_out(peer->channel), SEAL_SPACE_CHUNK, slab->chunk, slab->bytes,
                CHUNK_HEADER_BYTES, CHUNK_HEADER_BYTES + slab->count, slab->mac);
+    disturb_pace(peer, slab->count);
     if (fault_hit("fabric.chunk", -1, slab->chunk))
         slab->bytes[CHUNK_HEADER_BYTES + slab->count / 2] ^= 1;
     return count;

@@ -207,6 +207,7 @@ struct fabric {
     uint64_t last_number;
     uint64_t last_transfer, last_chunk, last_fill, last_take;
     uint64_t last_turn_ms;
+    uint64_t busy_ns; /* until then a link of the rate that a test sets is in use (disturb.h) */
     uint64_t beat_every_ms;
     struct slabs sources, targets;
     struct orphan *orphans;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -130,14 +131,42 @@ static void chunks_are_lost(void **state)
     unsetenv("BELAY_FAULT");
 }
 
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* However fast the machine is, all bytes take as long as the rate says, and arrive. */
+static void a_rate_is_kept(void **state)
+{
+    (void)state;
+    struct end ends[2];
+    struct supply supply = {.bytes = ENDS_PUSH_BYTES};
+    char fault[64];
+    snprintf(fault, sizeof fault, "fabric.rate@0=rate:%u",
+             (unsigned)(ENDS_PUSH_BYTES * 5 / 1000)); /* 0.2 s */
+    setenv("BELAY_FAULT", fault, 1);
+    ends_open_two(ends, ENDS_PATIENCE_MS);
+    ends_join(&ends_loop, &ends[1], &ends[0]);
+    double begin_s = now_s();
+    assert_non_null(fabric_push(ends[1].peer, "tag", 4, supply.bytes, supply_fill, &supply));
+    ends_wait_count(&ends_loop, &ends[1].pushed, 1);
+    ends_wait_count(&ends_loop, &ends[0].pulled, 1);
+    assert_true(now_s() - begin_s >= 0.19);
+    assert_int_equal(ends[1].push_error, 0);
+    assert_true(ends[0].is_sound && ends[0].pulled_bytes == ENDS_PUSH_BYTES);
+    ends_close_two(ends);
+    unsetenv("BELAY_FAULT");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, ends_begin, ends_end)
     const struct CMUnitTest tests[] = {
-        TEST(what_is_disturbed_arrives),
-        TEST(one_direction_is_cut),
-        TEST(one_peer_is_cut_off),
-        TEST(chunks_are_lost),
+        TEST(what_is_disturbed_arrives), TEST(one_direction_is_cut), TEST(one_peer_is_cut_off),
+        TEST(chunks_are_lost),           TEST(a_rate_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -102,6 +102,10 @@ static void test_malformed_items_never_hit(void **state)
         "park=delay:x",
         "park=delay:1x",
         "park=delay:99999999999",
+        "park=rate:",
+        "park=rate:0",
+        "park=rate:1x",
+        "park=rate:5",
         "park#1-=error",
         "park#2-1=error",
         "park#1++=error",
@@ -121,6 +125,18 @@ static void test_malformed_items_never_hit(void **state)
     }
     faults("park,,park@=x,park=error");
     assert_true(fault_hit("park", 1, 1));
+}
+
+/* It is told, and does nothing by itself. */
+static void test_a_rate_is_told(void **state)
+{
+    (void)state;
+    faults("park=rate:x,other=rate:3,park=error,park@2=rate:100,park@2=rate:200");
+    assert_int_equal(fault_rate("park", 2), 100);
+    assert_int_equal(fault_rate("park", 1), 0);
+    assert_int_equal(fault_rate("other", -1), 3);
+    faults("");
+    assert_int_equal(fault_rate("park", 2), 0);
 }
 
 static void test_errno_is_kept(void **state)
@@ -250,6 +266,7 @@ int main(void)
         cmocka_unit_test(test_malformed_items_never_hit),
         cmocka_unit_test(test_errno_is_kept),
         cmocka_unit_test(test_delay_outlasts_signals),
+        cmocka_unit_test(test_a_rate_is_told),
         cmocka_unit_test(test_kill),
     };
 
