@@ -21,6 +21,7 @@
 #define UNITS_MAX 16u     /* of a range that nobody waits for */
 #define FAST_NS 4000000u  /* a range that came faster than this: the next one is larger ... */
 #define SLOW_NS 20000000u /* ... and smaller, if it took longer: who waits now waits for its end */
+#define WAITS 1024u       /* of ranges that somebody waited for, which are remembered */
 #define LOOK_MS 5000      /* how often to look whether anything comes */
 #define STALL_LOOKS 6u    /* without a byte: the other node has lost its way */
 
@@ -60,6 +61,7 @@ struct load {
     uint64_t begun_ns, ready_ns, ready_bytes, faults, asks, looked_bytes, touched_units;
     bool has_touched; /* somebody tells what is expected to be touched, or has told it */
     uint32_t silent_looks;
+    uint64_t wait_count, fastest_ns, waits_ns[WAITS]; /* the newest ones, in a ring */
     struct belay_error err;
 };
 
@@ -183,6 +185,29 @@ const struct packed *load_packed(const struct load *load)
     return &load->packed;
 }
 
+static int compare_ns(const void *one, const void *other)
+{
+    uint64_t its = *(const uint64_t *)one, others = *(const uint64_t *)other;
+    return its < others ? -1 : its > others;
+}
+
+static uint64_t half_of_waits(const struct load *load)
+{
+    uint64_t sorted[WAITS], count = load->wait_count < WAITS ? load->wait_count : WAITS;
+    if (count == 0)
+        return 0;
+    memcpy(sorted, load->waits_ns, count * sizeof sorted[0]);
+    qsort(sorted, count, sizeof sorted[0], compare_ns);
+    return sorted[count / 2];
+}
+
+static void note_wait(struct load *load, uint64_t took_ns)
+{
+    load->waits_ns[load->wait_count++ % WAITS] = took_ns;
+    if (load->fastest_ns == 0 || took_ns < load->fastest_ns)
+        load->fastest_ns = took_ns;
+}
+
 struct load_figures load_figures(const struct load *load)
 {
     uint64_t bytes = packed_bytes(&load->packed);
@@ -194,6 +219,8 @@ struct load_figures load_figures(const struct load *load)
                                    .touched_here_bytes = holes_preferred_here(load->holes) * HOLES_UNIT_BYTES,
                                    .elapsed_ms = (double)(monotonic_ns() - load->begun_ns) / 1e6,
                                    .first_bytes = load->ready_bytes};
+    figures.half_ns = half_of_waits(load);
+    figures.fastest_ns = load->fastest_ns;
     figures.first_ms = load->ready_ns ? (double)(load->ready_ns - load->begun_ns) / 1e6 : 0;
     return figures;
 }
@@ -257,8 +284,10 @@ static bool ask_one(struct load *load)
 static void adapt(struct load *load, const struct chunk *chunk)
 {
     uint64_t took_ns = monotonic_ns() - chunk->asked_ns;
-    if (chunk->hole.is_urgent)
+    if (chunk->hole.is_urgent) {
+        note_wait(load, took_ns);
         return;
+    }
     if (took_ns < FAST_NS && load->units < UNITS_MAX)
         load->units *= 2;
     else if (took_ns > SLOW_NS && load->units > 1)

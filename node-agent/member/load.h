@@ -107,6 +107,9 @@ struct load_figures {
     double elapsed_ms;           /* since the load began */
     double first_ms;             /* until the rank was ready, 0: it is not yet ... */
     uint64_t first_bytes;        /* ... and what was here by then */
+    /* From the moment at which a range that the rank waits for is asked for until it is mapped: of half of
+     * the newest of these at most, and of the fastest of all; 0: there was none. */
+    uint64_t half_ns, fastest_ns;
 };
 struct load_figures load_figures(const struct load *load);
 

@@ -253,9 +253,12 @@ static void on_done(void *context, struct load *load, const struct belay_error *
                     sizeof word); /* or it hears of the end */
     log_info("job \"%s\": the image of rank %" PRIu32 " of line %" PRIu64 " has come in %.1f ms, %" PRIu64
              " bytes in %" PRIu64 " ranges; the rank was there after %.1f ms with %" PRIu64
-             " bytes and has waited for %" PRIu64 " pages; %" PRIu64 " bytes were expected to be touched",
+             " bytes and has waited for %" PRIu64 " pages; %" PRIu64
+             " bytes were expected to be touched; of ranges "
+             "that were waited for half came within %.3f ms, the fastest within %.3f ms",
              job->name, rank, loads->start->line, figures.elapsed_ms, figures.bytes, figures.asks,
-             figures.first_ms, figures.first_bytes, figures.faults, figures.touched_bytes);
+             figures.first_ms, figures.first_bytes, figures.faults, figures.touched_bytes,
+             (double)figures.half_ns / 1e6, (double)figures.fastest_ns / 1e6);
     drop(loads, load);
     if (loads->whole)
         loads->whole(job, rank);
