@@ -46,7 +46,7 @@ def capture(sandbox, job):
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_it_commits_when_the_image_is_there(sandbox, programs, scheme, mode):
     """It is a line as any other: a second loss goes on from it."""
-    job = begin(sandbox, LONG, program(programs, mode, seconds=8), scheme)
+    job = begin(sandbox, LONG, program(programs, mode, seconds=30), scheme)
     command = capture(sandbox, job)
     assert command.communicate(timeout=120)[0] is not None and command.returncode == 0
     log = log_of(sandbox, SPARE)
@@ -70,7 +70,7 @@ def test_a_loss_before_the_image_is_there(sandbox, programs, scheme, what):
     """The captured line is not committed: what its ranks go on from is the line before, which all others still hold."""
     if scheme == "PARTNER" and what == "source":
         pytest.skip("nobody else has the image")
-    job = begin(sandbox, NEVER, program(programs, "again", seconds=8), scheme)
+    job = begin(sandbox, NEVER, program(programs, "again", seconds=30), scheme)
     command = capture(sandbox, job)
     assert job.status()["newest_line"] == 1 and command.poll() is None
     if what == "rank":
@@ -95,7 +95,7 @@ def test_a_loss_before_the_image_is_there(sandbox, programs, scheme, what):
 @pytest.mark.parametrize("more", [("--policy", "cow"), ("--policy", "sequential"), ("--tracker", "full")])
 def test_lines_that_wait_for_the_whole_image(sandbox, programs, more):
     """They would protect, hold or copy what is not there: none is begun before it is."""
-    job = begin(sandbox, "agent.load.others#0-60=error", program(programs, seconds=6), "PARTNER", *more)
+    job = begin(sandbox, "agent.load.others#0-60=error", program(programs, seconds=30), "PARTNER", *more)
     assert sandbox.belay("checkpoint", "job").returncode == 0
     log = log_of(sandbox, SPARE)
     assert COME.search(log) and WAITS not in log
