@@ -31,6 +31,8 @@ SAME_LAUNCH_S = 0.1  # shorter than any start of mpirun
 class MemoryJob:
     """`belay run` of the program, whose newest round of copying is known. Use it in a `with`."""
 
+    wait_s = DEADLINE_S  # for anything of it
+
     def __init__(self, environment, max_restarts, *options, program="memory", memory=(MIB_PER_RANK,), ranks=2,
                  is_protected=True, binding="core"):
         self._environment = environment
@@ -118,7 +120,7 @@ class MemoryJob:
 
     def _wait(self, condition, what):
         try:
-            return wait_for(lambda: self._process.poll() is not None or condition(), DEADLINE_S, what)
+            return wait_for(lambda: self._process.poll() is not None or condition(), self.wait_s, what)
         except Late as late:
             raise BenchError(self._told(str(late))) from None
         finally:
