@@ -124,7 +124,11 @@ static struct redundancy *make_redundancy(struct line_member *member, const stru
     const struct mirror_epoch of_mirror = mirror_epoch_of(member, epoch);
     const struct redundancy_epoch protected = {
         .member_count = epoch->member_count, .ranks = epoch->world, .placement = epoch->placement};
-    member->verifier = verifier_create(&of_mirror, member_on_damaged, member);
+    bool has_parity = epoch->scheme == SCHEME_PARITY && epoch->member_count > 1;
+    member->gatherer = has_parity ? gatherer_create(&of_mirror) : NULL;
+    if (has_parity && !member->gatherer)
+        return NULL;
+    member->verifier = verifier_create(&of_mirror, member->gatherer, member_on_damaged, member);
     if (!member->verifier)
         return NULL;
     if (epoch->scheme == SCHEME_SINGLE || epoch->member_count == 1)
@@ -140,6 +144,8 @@ static void forget_peers(struct line_member *member)
     mirror_destroy(member->mirror);
     parity_destroy(member->parity);
     verifier_destroy(member->verifier);
+    gatherer_destroy(member->gatherer);
+    member->gatherer = NULL;
     member->mirror = NULL;
     member->parity = NULL;
     member->verifier = NULL;

@@ -12,6 +12,7 @@
 #include "node-agent/job/job.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/link/link.h"
+#include "node-agent/member/gather.h"
 #include "node-agent/member/line_ahead.h"
 #include "node-agent/member/line_apply.h"
 #include "node-agent/member/line_capture.h"
@@ -43,6 +44,7 @@ struct line_member {
     struct redundancy *redundancy; /* of the images */
     struct mirror *mirror;         /* to and from other members; NULL: no copies are made */
     struct parity *parity;         /* with other members of the set; NULL: there is no parity */
+    struct gatherer *gatherer;     /* of what parity follows from; NULL as parity */
     struct verifier *verifier;     /* of the images */
     struct loads *loads;           /* images that come while their ranks run; NULL: none does */
     struct shared *shared;         /* what they share */

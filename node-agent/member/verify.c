@@ -14,163 +14,70 @@
 #include "common/util/array.h"
 #include "common/util/log.h"
 #include "node-agent/loop/pool.h"
-#include "node-agent/member/set.h"
-#include "node-agent/member/share.h"
+#include "node-agent/member/gather.h"
 #include "node-agent/store/parity_check.h"
 #include "node-agent/store/parity_part.h"
 
-#define NOTE_MAGIC 0x66697276u
-
-enum note_kind { NOTE_NONE = 0, NOTE_WANT, NOTE_SHARE, NOTE_REFUSED };
-
-/* A word, and the tag in front of a share. */
-struct note {
-    uint32_t magic;
-    uint32_t kind; /* enum note_kind */
-    uint32_t epoch;
-    uint32_t slot, ranks; /* ranks of the world */
-    int32_t error;        /* REFUSED: errno */
-    uint64_t line;
-    uint64_t number; /* of the comparison, at the node that compares */
-};
-
-/* Where the shares of the others are added up; shared by those that come. */
-struct summing {
-    uint32_t references;
-    int fd;
-    struct share_sum sum;
-};
-
-/* A share that comes. */
-struct taking {
-    struct taking *next;
-    struct verifier *verifier; /* NULL: gone */
-    struct summing *summing;
-    uint32_t position;
-    struct way way;
-    struct share_intake intake;
-};
-
-/* A share that goes to a node that compares its parity. */
-struct giving {
-    struct giving *next;
-    struct verifier *verifier; /* NULL: gone */
-    struct store_pin pin;
-    struct share *share;
-};
-
 struct verifier {
     struct mirror_epoch epoch;
-    struct set set; /* of SCHEME_PARITY */
-    bool has_set;
+    struct gatherer *gatherer; /* of SCHEME_PARITY; else NULL */
     scrub_damaged_f *damaged;
     void *owner;
-    struct giving *givings;
-    struct taking *takings;
 
     verify_done_f *done; /* of the check in progress; NULL: none */
     void *context;
     struct verified *list;
     size_t count, room;
-    uint32_t part;   /* that is being compared */
-    uint64_t number; /* of this comparison */
+    uint32_t part; /* that is being compared */
     struct store_pin pin;
-    struct summing *summing; /* of parity; else NULL */
-    uint32_t awaited;        /* mask of positions whose shares have not come */
-    uint32_t coming;         /* of these, those that come */
+    struct gathering *gathering; /* what parity has to be is being put together; else NULL */
+    int sum;                     /* it is there; -1: not, or the part is no parity */
     struct pool_work *work;
     bool is_stopped;     /* atomic: the thread is to return */
     struct verified now; /* the thread's */
 };
 
-static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t count);
-static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
-                      struct transfer_intake *intake);
-static void on_lost(void *context, uint32_t node);
 static void go_on(struct verifier *verifier);
 static bool begin_part(struct verifier *verifier);
-static int ask_for_shares(struct verifier *verifier, struct belay_error *err);
+static int begin_gathering(struct verifier *verifier, struct belay_error *err);
+static void on_gathered(void *context, int fd, const struct belay_error *err);
 static void begin_comparison(struct verifier *verifier);
 static void conclude(struct verifier *verifier, enum verify_result result, const struct belay_error *err);
 static void run(void *context, uint32_t part);
 static void after(void *context, bool is_cancelled);
 static void end(struct verifier *verifier, const struct belay_error *err);
 
-static const struct remotes_ops remotes_ops = {.word = on_word, .offered = on_offered, .lost = on_lost};
 static const struct pool_ops pool_ops = {.run = run, .done = after};
 
-struct verifier *verifier_create(const struct mirror_epoch *epoch, scrub_damaged_f *damaged, void *context)
+struct verifier *verifier_create(const struct mirror_epoch *epoch, struct gatherer *gatherer,
+                                 scrub_damaged_f *damaged, void *context)
 {
     struct verifier *verifier = calloc(1, sizeof *verifier);
     if (!verifier)
         return NULL;
     verifier->epoch = *epoch;
+    verifier->gatherer = gatherer;
     verifier->damaged = damaged;
     verifier->owner = context;
-    verifier->has_set = epoch->scheme == SCHEME_PARITY && epoch->member_count > 1;
-    if (verifier->has_set && set_init(&verifier->set, epoch) < 0) {
-        free(verifier);
-        return NULL;
-    }
-    if (epoch->remotes)
-        remotes_hear(epoch->remotes, REMOTES_CHECKS, &remotes_ops, verifier);
+    verifier->sum = -1;
     return verifier;
-}
-
-static void summing_unref(struct summing *summing)
-{
-    if (!summing || --summing->references > 0)
-        return;
-    share_sum_release(&summing->sum);
-    close(summing->fd);
-    free(summing);
 }
 
 void verifier_destroy(struct verifier *verifier)
 {
     static const struct belay_error over = {.code = ECANCELED, .text = "the epoch has ended"};
-    struct store *store = verifier ? verifier->epoch.job->store : NULL;
-    if (!verifier)
-        return;
-    if (verifier->done)
+    if (verifier && verifier->done)
         end(verifier, &over);
-    while (verifier->givings) {
-        struct giving *giving = verifier->givings;
-        verifier->givings = giving->next;
-        store_image_unpin(store, &giving->pin);
-        giving->verifier = NULL;
-        share_cancel(giving->share); /* on_given() follows */
-    }
-    while (verifier->takings) {
-        verifier->takings->verifier = NULL; /* the fabric still gives to it */
-        verifier->takings = verifier->takings->next;
-    }
-    if (verifier->epoch.remotes)
-        remotes_hear(verifier->epoch.remotes, REMOTES_CHECKS, NULL, NULL);
-    if (verifier->has_set)
-        set_release(&verifier->set);
     free(verifier);
 }
 
-static struct note note_of(const struct verifier *verifier, enum note_kind kind, uint32_t slot, uint64_t line,
-                           uint64_t number)
+static void drop_sum(struct verifier *verifier)
 {
-    return (struct note){.magic = NOTE_MAGIC,
-                         .kind = kind,
-                         .epoch = verifier->epoch.number,
-                         .slot = slot,
-                         .ranks = verifier->epoch.world,
-                         .line = line,
-                         .number = number};
-}
-
-static bool read_note(const struct verifier *verifier, const void *bytes, size_t count, struct note *note)
-{
-    if (count != sizeof *note || !verifier->has_set)
-        return false;
-    memcpy(note, bytes, sizeof *note);
-    return note->magic == NOTE_MAGIC && note->epoch == verifier->epoch.number &&
-           note->ranks == verifier->epoch.world && note->slot < note->ranks && note->line > 0;
+    gather_cancel(verifier->gathering);
+    verifier->gathering = NULL;
+    if (verifier->sum >= 0)
+        close(verifier->sum);
+    verifier->sum = -1;
 }
 
 /* ---- what this node holds ---- */
@@ -208,15 +115,6 @@ static enum verify_kind kind_of(uint32_t part, uint32_t ranks)
                                                 : VERIFY_TABLES;
 }
 
-/* Of the slots that any other member of the set has a rank in, this node has to hold parity. */
-static bool is_expected(const struct verifier *verifier, uint32_t slot)
-{
-    for (uint32_t i = 0; verifier->has_set && i < verifier->set.of.size; i++)
-        if (i != verifier->set.of.position && set_rank(&verifier->set, i, slot) != EPOCH_NOBODY)
-            return true;
-    return false;
-}
-
 /* True: conclude() follows later. */
 static bool begin_part(struct verifier *verifier)
 {
@@ -225,7 +123,6 @@ static bool begin_part(struct verifier *verifier)
     struct belay_error err = {0};
     verifier->now = (struct verified){
         .kind = kind_of(part, ranks), .rank = part % ranks, .line = store_committed_line(store)};
-    verifier->number++;
     if (store_is_damaged(store, part)) {
         belay_error_set(&err, EBADMSG, "it is damaged in memory; the next line makes it anew");
         conclude(verifier, VERIFY_DIFFERS, &err);
@@ -233,60 +130,49 @@ static bool begin_part(struct verifier *verifier)
     }
     if (store_image_pin(store, part, PIN_SCRUBBED, &verifier->pin, &err) < 0) {
         if (err.code == ENOENT &&
-            (verifier->now.kind != VERIFY_PARITY || !is_expected(verifier, part % ranks)))
+            (verifier->now.kind != VERIFY_PARITY || !verifier->gatherer ||
+             !gatherer_expects(verifier->gatherer, part % ranks)))
             verifier->part++;
         else
             conclude(verifier, VERIFY_UNKNOWN, &err);
         return false;
     }
-    if (verifier->now.kind == VERIFY_PARITY && ask_for_shares(verifier, &err) < 0) {
+    if (verifier->now.kind == VERIFY_PARITY && begin_gathering(verifier, &err) < 0) {
         conclude(verifier, VERIFY_UNKNOWN, &err);
         return false;
     }
-    if (verifier->awaited == 0)
+    if (!verifier->gathering)
         begin_comparison(verifier);
-    return verifier->work || verifier->awaited;
-}
-
-static struct summing *summing_create(const struct job *job, struct belay_error *err)
-{
-    struct summing *summing = calloc(1, sizeof *summing);
-    uint64_t room = store_room(job->store, job->config->settings->memory_bytes);
-    if (!summing || (summing->fd = image_make_memfd(err)) < 0) {
-        free(summing);
-        belay_error_set(err, ENOMEM, "no memory to compare parity");
-        return NULL;
-    }
-    summing->references = 1;
-    share_sum_init(&summing->sum, summing->fd, room);
-    return summing;
+    return verifier->work || verifier->gathering;
 }
 
 /* From all other members of the set that have a rank in the slot. */
-static int ask_for_shares(struct verifier *verifier, struct belay_error *err)
+static int begin_gathering(struct verifier *verifier, struct belay_error *err)
 {
-    const struct set *set = &verifier->set;
-    struct parity_holding holding = {0}, wanted;
+    struct parity_holding holding = {0}, wanted = {0};
     uint32_t slot = verifier->now.rank;
     if (parity_part_read(verifier->pin.fd, &holding, err) < 0)
         return -1;
-    if (verifier->has_set)
-        wanted = set_holding(set, slot);
-    if (!verifier->has_set || !parity_part_is_same(&holding, &wanted))
-        return belay_error_set(err, EAGAIN, "it is of a former set of nodes; the next line makes it anew");
-    verifier->summing = summing_create(verifier->epoch.job, err);
-    if (!verifier->summing)
-        return -1;
-    const struct note word = note_of(verifier, NOTE_WANT, slot, verifier->now.line, verifier->number);
-    for (uint32_t i = 0; i < set->of.size; i++) {
-        if (i == set->of.position || wanted.ranks[i] == EPOCH_NOBODY)
-            continue;
-        if (remotes_say(verifier->epoch.remotes, REMOTES_CHECKS, set_node(set, i), &word, sizeof word) < 0)
-            return belay_error_errno(err, "node %" PRIu32 " cannot be asked for its blocks",
-                                     set_node(set, i));
-        verifier->awaited |= 1u << i;
-    }
-    return 0;
+    if (verifier->gatherer)
+        wanted = set_holding(gatherer_set(verifier->gatherer), slot);
+    if (!verifier->gatherer || !parity_part_is_same(&holding, &wanted))
+        return belay_error_set(err, EAGAIN, "it is of a former set of nodes, and is being made anew");
+    verifier->gathering =
+        gather(verifier->gatherer, slot, verifier->now.line, on_gathered, verifier, err);
+    return verifier->gathering ? 0 : -1;
+}
+
+static void on_gathered(void *context, int fd, const struct belay_error *err)
+{
+    struct verifier *verifier = context;
+    verifier->gathering = NULL;
+    verifier->sum = fd;
+    if (fd >= 0)
+        begin_comparison(verifier);
+    else
+        conclude(verifier, VERIFY_UNKNOWN, err);
+    if (!verifier->work)
+        go_on(verifier);
 }
 
 /* Everything is here that it takes. */
@@ -304,9 +190,10 @@ static int name_ranks(const struct verifier *verifier, struct belay_error *err)
 {
     char text[12 * PARITY_MEMBERS_MAX] = "";
     int at = 0;
-    for (uint32_t i = 0; i < verifier->set.of.size; i++) {
-        uint32_t rank = set_rank(&verifier->set, i, verifier->now.rank);
-        if (i != verifier->set.of.position && rank != EPOCH_NOBODY)
+    const struct set *set = gatherer_set(verifier->gatherer);
+    for (uint32_t i = 0; i < set->of.size; i++) {
+        uint32_t rank = set_rank(set, i, verifier->now.rank);
+        if (i != set->of.position && rank != EPOCH_NOBODY)
             at += snprintf(text + at, sizeof text - (size_t)at, "%s%" PRIu32, at ? ", " : "", rank);
     }
     return belay_error_prefix(err, "ranks %s", text);
@@ -321,9 +208,9 @@ static int compare(struct verifier *verifier, const struct image_view *view)
                        : sums_check(fd, view, &verifier->is_stopped, &now->err);
     for (uint64_t i = 0; rc == 0 && !is_tables && i < view->header->run_count; i++)
         now->bytes += view->runs[i].bytes;
-    if (rc == 0 && verifier->summing)
-        rc = parity_check(fd, verifier->summing->fd, &verifier->is_stopped, &now->bytes, &now->err);
-    if (rc < 0 && verifier->summing)
+    if (rc == 0 && verifier->sum >= 0)
+        rc = parity_check(fd, verifier->sum, &verifier->is_stopped, &now->bytes, &now->err);
+    if (rc < 0 && verifier->sum >= 0)
         return name_ranks(verifier, &now->err);
     if (rc == 0)
         rc = (is_tables ? root_of_tables : root_of_image)(fd, -1, &now->root, &now->err);
@@ -373,9 +260,7 @@ static void conclude(struct verifier *verifier, enum verify_result result, const
     static const struct belay_error out_of_memory = {.code = ENOMEM, .text = "the agent is out of memory"};
     if (verifier->pin.reason != PIN_NONE)
         store_image_unpin(verifier->epoch.job->store, &verifier->pin);
-    summing_unref(verifier->summing);
-    verifier->summing = NULL;
-    verifier->awaited = verifier->coming = 0;
+    drop_sum(verifier);
     verifier->part++;
     verifier->now.result = result;
     verifier->now.err = *err;
@@ -395,197 +280,10 @@ static void end(struct verifier *verifier, const struct belay_error *err)
     verifier->work = NULL;
     if (verifier->pin.reason != PIN_NONE)
         store_image_unpin(verifier->epoch.job->store, &verifier->pin);
-    summing_unref(verifier->summing);
-    verifier->summing = NULL;
-    verifier->awaited = verifier->coming = 0;
+    drop_sum(verifier);
     verifier->done = NULL;
     verifier->list = NULL;
     verifier->count = verifier->room = 0;
     done(verifier->context, list, count, err);
     free(list);
-}
-
-/* ---- words and shares ---- */
-
-static void on_given(void *context, int error)
-{
-    struct giving *giving = share_owner(context);
-    struct verifier *verifier = giving->verifier;
-    struct giving **at = verifier ? &verifier->givings : NULL;
-    while (at && *at != giving)
-        at = &(*at)->next;
-    if (at) {
-        *at = giving->next;
-        store_image_unpin(verifier->epoch.job->store, &giving->pin);
-    }
-    if (verifier && error && error != ECANCELED)
-        log_info("blocks for a comparison of parity have not arrived: %s", strerror(error));
-    share_destroy(giving->share);
-    free(giving);
-}
-
-static struct giving *giving_create(struct verifier *verifier, uint32_t rank, uint32_t position,
-                                    struct belay_error *err)
-{
-    struct store *store = verifier->epoch.job->store;
-    const struct way way = {verifier->set.of.code, verifier->set.of.position, position};
-    struct giving *giving = calloc(1, sizeof *giving);
-    if (!giving || store_image_pin(store, rank, PIN_SCRUBBED, &giving->pin, err) < 0) {
-        free(giving);
-        return NULL;
-    }
-    struct share_pages *pages = share_pages_of_image(giving->pin.fd, err);
-    giving->verifier = verifier;
-    giving->share = pages ? share_create(pages, way_route, &way, sizeof way) : NULL;
-    share_pages_unref(pages);
-    if (giving->share) {
-        share_set_owner(giving->share, giving);
-        return giving;
-    }
-    store_image_unpin(store, &giving->pin);
-    free(giving);
-    return NULL;
-}
-
-/* All blocks of this node's rank in the slot. Returns 0 or an errno. */
-static int give(struct verifier *verifier, uint32_t node, const struct note *want)
-{
-    const struct store *store = verifier->epoch.job->store;
-    uint32_t position = set_position(&verifier->set, node);
-    uint32_t rank = set_rank(&verifier->set, verifier->set.of.position, want->slot);
-    const struct note tag = note_of(verifier, NOTE_SHARE, want->slot, want->line, want->number);
-    struct belay_error err = {.code = ENOMEM};
-    if (position == EPOCH_NOBODY || position == verifier->set.of.position || rank == EPOCH_NOBODY)
-        return EPERM;
-    if (store_has_deltas(store) || store_image_line(store, rank) != want->line)
-        return ESTALE;
-    struct giving *giving = giving_create(verifier, rank, position, &err);
-    if (!giving)
-        return err.code;
-    if (remotes_push(verifier->epoch.remotes, REMOTES_CHECKS, node, &tag, sizeof tag,
-                     share_bound(giving->share), share_fill, on_given, giving->share) < 0) {
-        store_image_unpin(verifier->epoch.job->store, &giving->pin);
-        share_destroy(giving->share);
-        free(giving);
-        return EHOSTUNREACH;
-    }
-    giving->next = verifier->givings;
-    verifier->givings = giving;
-    return 0;
-}
-
-/* Whose share is awaited, and of the comparison in progress; EPOCH_NOBODY: it is not. */
-static uint32_t sender_of(const struct verifier *verifier, uint32_t node, const struct note *note)
-{
-    uint32_t position = set_position(&verifier->set, node);
-    bool is_awaited = verifier->summing && position != EPOCH_NOBODY && verifier->awaited & 1u << position &&
-                      note->number == verifier->number && note->line == verifier->now.line &&
-                      note->slot == verifier->now.rank;
-    return is_awaited ? position : EPOCH_NOBODY;
-}
-
-static void give_up(struct verifier *verifier, uint32_t node, int error)
-{
-    struct belay_error err;
-    belay_error_set(&err, error, "node %" PRIu32 " has not sent its blocks: %s", node,
-                    error == ESTALE       ? "it is at another line"
-                    : error == ECONNRESET ? "the link to it is lost"
-                                          : strerror(error));
-    conclude(verifier, VERIFY_UNKNOWN, &err);
-    go_on(verifier);
-}
-
-static void on_word(void *context, uint32_t node, const uint8_t *bytes, size_t count)
-{
-    struct verifier *verifier = context;
-    struct note note;
-    if (!read_note(verifier, bytes, count, &note))
-        return;
-    if (note.kind == NOTE_REFUSED && sender_of(verifier, node, &note) != EPOCH_NOBODY)
-        give_up(verifier, node, note.error);
-    int code = note.kind == NOTE_WANT ? give(verifier, node, &note) : 0;
-    if (code == 0)
-        return;
-    note.kind = NOTE_REFUSED;
-    note.error = code;
-    if (remotes_say(verifier->epoch.remotes, REMOTES_CHECKS, node, &note, sizeof note) < 0)
-        log_info("node %" PRIu32 " cannot be told that it gets no blocks", node); /* it hears of the link */
-}
-
-static void on_lost(void *context, uint32_t node)
-{
-    struct verifier *verifier = context;
-    uint32_t position = verifier->has_set ? set_position(&verifier->set, node) : EPOCH_NOBODY;
-    if (verifier->summing && position != EPOCH_NOBODY && verifier->awaited & 1u << position)
-        give_up(verifier, node, ECONNRESET);
-}
-
-static uint8_t weigh(const void *context, uint64_t address)
-{
-    return way_weigh(&((const struct taking *)context)->way, address);
-}
-
-/* In a thread of the fabric's. */
-static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count)
-{
-    struct taking *taking = context;
-    (void)offset;
-    return share_intake_take(&taking->intake, bytes, count);
-}
-
-static void on_taken(void *context, int error)
-{
-    struct taking *taking = context, **at;
-    struct verifier *verifier = taking->verifier;
-    bool is_whole = share_intake_end(&taking->intake) && error == 0;
-    for (at = verifier ? &verifier->takings : NULL; at && *at != taking;)
-        at = &(*at)->next;
-    if (at)
-        *at = taking->next;
-    bool is_awaited = verifier && verifier->summing == taking->summing;
-    uint32_t position = taking->position;
-    summing_unref(taking->summing);
-    free(taking);
-    if (is_awaited && !is_whole) {
-        give_up(verifier, set_node(&verifier->set, position), error ? error : EBADMSG);
-    } else if (is_awaited) {
-        verifier->awaited &= ~(1u << position);
-        if (verifier->awaited == 0)
-            begin_comparison(verifier);
-        if (!verifier->summing)
-            go_on(verifier);
-    }
-}
-
-static int on_offered(void *context, uint32_t node, const void *tag, size_t tag_bytes, uint64_t bytes,
-                      struct transfer_intake *intake)
-{
-    struct verifier *verifier = context;
-    const struct job *job = verifier->epoch.job;
-    struct note note;
-    if (!read_note(verifier, tag, tag_bytes, &note) || note.kind != NOTE_SHARE)
-        return EPROTO;
-    uint32_t position = sender_of(verifier, node, &note);
-    if (position == EPOCH_NOBODY)
-        return ECANCELED;
-    if (verifier->coming & 1u << position)
-        return EALREADY;
-    if (bytes > store_room(job->store, job->config->settings->memory_bytes)) {
-        give_up(verifier, node, ENOMEM);
-        return ENOMEM;
-    }
-    struct taking *taking = calloc(1, sizeof *taking);
-    if (!taking)
-        return ENOMEM;
-    *taking = (struct taking){.next = verifier->takings,
-                              .verifier = verifier,
-                              .summing = verifier->summing,
-                              .position = position,
-                              .way = {verifier->set.of.code, position, verifier->set.of.position}};
-    taking->summing->references++;
-    share_intake_begin(&taking->intake, &taking->summing->sum, weigh, taking);
-    verifier->coming |= 1u << position;
-    verifier->takings = taking;
-    *intake = (struct transfer_intake){.take = on_bytes, .done = on_taken, .context = taking};
-    return 0;
 }

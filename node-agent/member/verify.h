@@ -12,6 +12,7 @@
 
 #include "common/util/digest.h"
 #include "common/util/error.h"
+#include "node-agent/member/gather.h"
 #include "node-agent/member/mirror.h"
 #include "node-agent/member/scrub.h"
 
@@ -40,10 +41,11 @@ typedef void verify_done_f(void *context, const struct verified *list, uint32_t 
                            const struct belay_error *err);
 
 /*
- * For an epoch; without other members remotes is NULL. From now on the others get what they ask for.
- * damaged(): a part of the committed line differs, as a scrubber tells it. NULL with ENOMEM.
+ * For an epoch, with what parity is compared with (borrowed; NULL: there is no parity). damaged(): a part of
+ * the committed line differs, as a scrubber tells it. NULL with ENOMEM.
  */
-struct verifier *verifier_create(const struct mirror_epoch *epoch, scrub_damaged_f *damaged, void *context);
+struct verifier *verifier_create(const struct mirror_epoch *epoch, struct gatherer *gatherer,
+                                 scrub_damaged_f *damaged, void *context);
 /* A check that is in progress ends with an error. Accepts NULL. */
 void verifier_destroy(struct verifier *verifier);
 
