@@ -102,7 +102,7 @@ bool job_arbiter_has_member(const struct job_arbiter *arbiter, uint32_t node);
 /* How many nodes can be lost now so that the newest epoch's line can still be gone on from. */
 enum job_arbiter_cover {
     JOB_ARBITER_COVERED = 0, /* any one; also if there is no line */
-    JOB_ARBITER_EXPOSED,     /* for some none, until the next line is protected */
+    JOB_ARBITER_EXPOSED,     /* for some none, until it is protected again */
     JOB_ARBITER_ALONE,       /* none, since no other node is left for copies */
 };
 enum job_arbiter_cover job_arbiter_cover(const struct job_arbiter *arbiter);

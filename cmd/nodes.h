@@ -22,6 +22,7 @@ struct node {
     int sock;                  /* to its agent, -1: none */
     bool is_remote;            /* on another host: its agent is reached through a relay, which starts it */
     bool is_lost;              /* the agent has gone */
+    uint32_t refilled_epoch;   /* the newest one in which it holds again what it has to hold for others */
     bool is_gone;              /* with all that it held: the job goes on without the node */
     bool is_left_out;          /* gone, but its agent is there, and holds what the job does without */
     bool is_empty;             /* gone, and its agent has said that it holds nothing of the job */

@@ -113,7 +113,7 @@ static void tell_cover(struct supervisor *s)
     s->watch.is_exposed = cover == JOB_ARBITER_EXPOSED;
     if (cover == JOB_ARBITER_EXPOSED)
         log_warning(
-            "%s: until the next line is protected, the loss of another node may be the end of the job",
+            "%s: until its line is protected again, the loss of another node may be the end of the job",
             s->name);
     else if (cover == JOB_ARBITER_ALONE)
         log_warning("%s: one node is left: its loss would be the end of the job", s->name);

@@ -226,6 +226,17 @@ static bool is_told(struct watch *watch, const char *text)
     return false;
 }
 
+/* Whether each node of the launch has said that it holds again what it has to hold for others. */
+static bool are_all_refilled(const struct watch *watch)
+{
+    for (uint32_t i = 0; i < watch->nodes->count; i++) {
+        const struct node *node = &watch->nodes->of[i];
+        if (!node->is_spare && !node->is_gone && node->refilled_epoch != watch->epoch)
+            return false;
+    }
+    return true;
+}
+
 void watch_take_event(const Belay__Wire__Event *event, void *context)
 {
     struct node *node = context;
@@ -235,9 +246,13 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
     bool is_known = is_commit || (state == LINE_STATE_ABORTED && is_told(watch, event->text));
     if (event->text[0])
         log_write(is_known ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, "%s", event->text);
-    if (is_commit && watch->is_exposed)
-        log_info("line %" PRIu64 " is protected again: the loss of a node is survived", event->line);
-    watch->is_exposed &= !is_commit;
+    if (event->refilled_line && event->refilled_epoch == watch->epoch)
+        node->refilled_epoch = watch->epoch;
+    bool is_refilled = event->refilled_line && are_all_refilled(watch);
+    if (watch->is_exposed && (is_commit || is_refilled))
+        log_info("line %" PRIu64 " is protected again: the loss of a node is survived",
+                 is_commit ? event->line : event->refilled_line);
+    watch->is_exposed &= !is_commit && !is_refilled;
     if (is_commit)
         halt_note_line(watch->halt, event->line);
     if (event->lost || event->restored)

@@ -38,7 +38,7 @@ struct watch {
     const char *launched;      /* what the launcher was told to run, for messages */
     bool waits_for_lost;       /* the launcher does not end while a lost host does not answer */
     uint32_t epoch;            /* of the launch */
-    bool is_exposed;           /* its line lacks copies; until the next one */
+    bool is_exposed;           /* its line lacks copies; until it is protected again, or the next one is */
     /* All ranks of a node are up; may call the agent. */
     void (*on_ranks_up)(uint32_t node, const Belay__Wire__RanksUp *up, void *context);
     /* A node's agent asks whether another node has lost a rank; may call the agents. */

@@ -10,8 +10,9 @@
 
 #include "coord/arbiter_state.h"
 
-static const struct parity_holding *find_layout(const struct arbiter *arbiter, uint64_t line, uint32_t rank,
-                                                uint32_t *position);
+static bool is_enough(const struct arbiter *arbiter, uint64_t line, uint32_t rank,
+                      const struct parity_holding *layout, struct epoch_rebuild *rebuild);
+static uint32_t position_of(const struct parity_holding *layout, uint32_t rank);
 static bool is_same_set(const struct parity_holding *one, const struct parity_holding *other);
 static uint32_t find_parity(const struct arbiter *arbiter, uint64_t line, const struct parity_holding *layout,
                             uint32_t position);
@@ -19,20 +20,40 @@ static uint32_t find_image(const struct arbiter *arbiter, uint64_t line, uint64_
 static uint32_t find_tables(const struct arbiter *arbiter, uint64_t line, uint32_t rank);
 static int place_sources(struct epoch_rebuild *rebuild, const struct epoch_start *start);
 
-/* By nodes. */
+/*
+ * By nodes. While parity is made anew, nodes hold parity of a line of two sets: any of them will do of which
+ * enough is left.
+ */
 bool arbiter_find_rebuild(const struct arbiter *arbiter, uint64_t line, uint32_t rank,
                           struct epoch_rebuild *rebuild)
 {
-    uint32_t position;
-    const struct parity_holding *layout = find_layout(arbiter, line, rank, &position);
+    const struct parity_holding *tried = NULL;
 
-    if (!layout)
-        return false;
+    for (uint32_t i = 0; i < arbiter->settings.node_count; i++) {
+        const struct node *node = &arbiter->nodes[i];
+
+        for (uint32_t at = 0; node->has_answered && at < node->state->parity_count; at++) {
+            const struct parity_holding *layout = &node->state->parities[at];
+
+            if (!parity_holding_has(layout, line) || position_of(layout, rank) == EPOCH_NOBODY ||
+                (tried && is_same_set(tried, layout)))
+                continue;
+            if (is_enough(arbiter, line, rank, layout, rebuild))
+                return true;
+            tried = layout;
+        }
+    }
+    return false;
+}
+
+static bool is_enough(const struct arbiter *arbiter, uint64_t line, uint32_t rank,
+                      const struct parity_holding *layout, struct epoch_rebuild *rebuild)
+{
     *rebuild = (struct epoch_rebuild){.rank = rank,
                                       .slot = (uint32_t)layout->slot,
                                       .data = (uint32_t)layout->data,
                                       .parity = (uint32_t)layout->parity,
-                                      .position = position,
+                                      .position = position_of(layout, rank),
                                       .tables = find_tables(arbiter, line, rank)};
     for (uint32_t i = 0; i < PARITY_MEMBERS_MAX; i++) {
         bool is_there = i < layout->data + layout->parity;
@@ -87,24 +108,13 @@ bool arbiter_is_source(const struct arbiter *arbiter, uint64_t line, uint32_t ra
     return rebuild.tables == node;
 }
 
-/* Parity of the line that any node holds, and that has the rank. */
-static const struct parity_holding *find_layout(const struct arbiter *arbiter, uint64_t line, uint32_t rank,
-                                                uint32_t *position)
+/* EPOCH_NOBODY: the parity is not of the rank. */
+static uint32_t position_of(const struct parity_holding *layout, uint32_t rank)
 {
-    for (uint32_t i = 0; i < arbiter->settings.node_count; i++) {
-        const struct node *node = &arbiter->nodes[i];
-
-        for (uint32_t at = 0; node->has_answered && at < node->state->parity_count; at++) {
-            const struct parity_holding *holding = &node->state->parities[at];
-
-            if (!parity_holding_has(holding, line))
-                continue;
-            for (*position = 0; *position < holding->data + holding->parity; ++*position)
-                if (holding->ranks[*position] == rank)
-                    return holding;
-        }
-    }
-    return NULL;
+    for (uint32_t i = 0; i < layout->data + layout->parity; i++)
+        if (layout->ranks[i] == rank)
+            return i;
+    return EPOCH_NOBODY;
 }
 
 static bool is_same_set(const struct parity_holding *one, const struct parity_holding *other)

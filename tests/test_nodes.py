@@ -127,7 +127,7 @@ def assert_copied_again(job, restored, members):
         assert all(len(row["holders"]) == 1 for row in rows)
         assert all(line["sent_bytes"] == 0 for line in later)
         return
-    assert "until the next line is protected" in job.errors
+    assert "until its line is protected again" in job.errors
     assert re.search(r"line \d+ is protected again", job.errors)
     assert all(len(row["holders"]) == 2 for row in rows)
     assert later[0]["sent_bytes"] > 0.4 * later[0]["image_bytes"]

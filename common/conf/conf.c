@@ -233,6 +233,16 @@ static const struct conf_setting settings[CONF_END] = {
                 "lines of 64 bytes that changed) or auto (what takes less time on this machine; default: "
                 "auto)",
         },
+    [CONF_REPROTECT] =
+        {
+            .name = "reprotect",
+            .variable = "BELAY_REPROTECT",
+            .argument = "WORD",
+            .unit = CONF_UNIT_TEXT,
+            .help =
+                "When copies and parity are made again that were lost with a node: now (at once, while the "
+                "ranks run) or line (with the next line; default: now)",
+        },
     [CONF_RESTORE] =
         {
             .name = "restore",

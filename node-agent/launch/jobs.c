@@ -61,6 +61,10 @@ static int check_settings(const Belay__Wire__JobSettings *settings, uint32_t nod
     if (!tracker_choose(settings->tracker, err) ||
         check_redundancy(settings->redundancy, node_count, err) < 0)
         return -1;
+    if (*settings->reprotect && strcmp(settings->reprotect, "now") != 0 &&
+        strcmp(settings->reprotect, "line") != 0)
+        return belay_error_set(err, EINVAL, "copies are made again now or with the next line, not '%.40s'",
+                               settings->reprotect);
     if (*settings->granularity && !granularity_parse(settings->granularity))
         return belay_error_set(err, EINVAL, "there is no granularity '%.40s': page, line or auto",
                                settings->granularity);

@@ -33,7 +33,8 @@ enum remotes_subject {
     REMOTES_IMAGES,     /* of the line that an epoch goes on from */
     REMOTES_PARITY,     /* of a line in progress */
     REMOTES_SHARES,     /* of images that are made again */
-    REMOTES_CHECKS,     /* of committed parity that is compared */
+    REMOTES_CHECKS,     /* of what parity of the committed line follows from */
+    REMOTES_REFILLS,    /* of the line that an epoch goes on from, for nodes that lack it */
     REMOTES_SUBJECTS,
 };
 

@@ -1,6 +1,8 @@
-/* damage.c - images are compared with their sums while no line is taken, and damaged ones are replaced. */
+/* damage.c - images are compared with their sums while no line is taken, and damaged ones are replaced; so is
+ * what other members have lost. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/conf/conf.h"
 #include "common/util/log.h"
@@ -69,4 +71,23 @@ void member_scrub_rest(struct line_member *member)
 {
     if (member->scrub)
         scrub_rest(member->scrub);
+}
+
+/* Whoever has chosen to wait for the next line still gives others what they ask for. */
+void member_refill_go_on(struct line_member *member)
+{
+    const char *word = member->job->config->settings->reprotect;
+    if (member->line == 0 && strcmp(word, "line") != 0)
+        refill_go_on(member->refill);
+}
+
+void member_on_refilled(void *context, uint64_t line)
+{
+    struct line_member *member = context;
+    Belay__Wire__Event event = BELAY__WIRE__EVENT__INIT;
+    log_info("job \"%s\": all that node %" PRIu32 " has to hold of line %" PRIu64 " is here",
+             member->job->name, member->node, line);
+    event.refilled_line = line;
+    event.refilled_epoch = member->epoch;
+    job_tell(member->job, &event);
 }

@@ -28,7 +28,8 @@ struct note {
 /* Where the shares of the others are added up; shared by those that come. */
 struct summing {
     uint32_t references;
-    int fd; /* -1: given away */
+    int fd;          /* -1: given away */
+    bool is_dropped; /* atomic: nobody wants it any more */
     struct share_sum sum;
 };
 
@@ -172,7 +173,8 @@ static int ask_all(struct gathering *gathering, struct belay_error *err)
 {
     struct gatherer *gatherer = gathering->gatherer;
     const struct set *set = &gatherer->set;
-    const struct note word = note_of(gatherer, NOTE_WANT, gathering->slot, gathering->line, gathering->number);
+    const struct note word =
+        note_of(gatherer, NOTE_WANT, gathering->slot, gathering->line, gathering->number);
     for (uint32_t i = 0; i < set->of.size; i++) {
         if (i == set->of.position || set_rank(set, i, gathering->slot) == EPOCH_NOBODY)
             continue;
@@ -207,6 +209,17 @@ struct gathering *gather(struct gatherer *gatherer, uint32_t slot, uint64_t line
     return NULL;
 }
 
+void gather_again(struct gathering *gathering)
+{
+    struct gatherer *gatherer = gathering->gatherer;
+    const struct note word =
+        note_of(gatherer, NOTE_WANT, gathering->slot, gathering->line, gathering->number);
+    for (uint32_t i = 0; i < gatherer->set.of.size; i++)
+        if (gathering->awaited & ~gathering->coming & 1u << i)
+            remotes_say(gatherer->epoch.remotes, REMOTES_CHECKS, set_node(&gatherer->set, i), &word,
+                        sizeof word); /* or the link is lost, which on_lost() tells */
+}
+
 void gather_cancel(struct gathering *gathering)
 {
     struct gathering **at = gathering ? &gathering->gatherer->gatherings : NULL;
@@ -215,6 +228,8 @@ void gather_cancel(struct gathering *gathering)
     while (*at != gathering)
         at = &(*at)->next;
     *at = gathering->next;
+    if (gathering->summing)
+        __atomic_store_n(&gathering->summing->is_dropped, true, __ATOMIC_RELAXED);
     summing_unref(gathering->summing);
     free(gathering);
 }
@@ -382,6 +397,10 @@ static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t
 {
     struct taking *taking = context;
     (void)offset;
+    if (__atomic_load_n(&taking->summing->is_dropped, __ATOMIC_RELAXED)) {
+        errno = ECANCELED;
+        return -1;
+    }
     return share_intake_take(&taking->intake, bytes, count);
 }
 

@@ -36,6 +36,8 @@ typedef void gathered_f(void *context, int fd, const struct belay_error *err);
 /* Ask the others for their blocks of a slot at a line. Returns NULL with err: done() is not called then. */
 struct gathering *gather(struct gatherer *gatherer, uint32_t slot, uint64_t line, gathered_f *done,
                          void *context, struct belay_error *err);
+/* Ask those again of which nothing has come: they may have had no ears yet, as the epoch began. */
+void gather_again(struct gathering *gathering);
 /* done() is not called any more. Accepts NULL. */
 void gather_cancel(struct gathering *gathering);
 

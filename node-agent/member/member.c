@@ -91,6 +91,7 @@ int line_member_open_epoch(struct line_member *member, const struct line_member_
     link_open(member->link, &link_ops, member);
     begin_lines(member);
     member_scrub_go_on(member);
+    member_refill_go_on(member);
     return 0;
 }
 
@@ -115,7 +116,8 @@ static int make_mirror(struct line_member *member, const struct mirror_epoch *ep
     member->mirror = mirror_create(epoch, member_on_unprotected, member);
     if (member->mirror && epoch->scheme == SCHEME_PARITY)
         member->parity = parity_of_epoch(epoch, &parity_ops, member);
-    return member->mirror && (member->parity || epoch->scheme != SCHEME_PARITY) ? 0 : -1;
+    member->refill = refill_create(epoch, member->gatherer, member_on_refilled, member);
+    return member->mirror && member->refill && (member->parity || epoch->scheme != SCHEME_PARITY) ? 0 : -1;
 }
 
 /* Without another member there is nobody to hold a copy. */
@@ -144,6 +146,8 @@ static void forget_peers(struct line_member *member)
     mirror_destroy(member->mirror);
     parity_destroy(member->parity);
     verifier_destroy(member->verifier);
+    refill_destroy(member->refill);
+    member->refill = NULL;
     gatherer_destroy(member->gatherer);
     member->gatherer = NULL;
     member->mirror = NULL;

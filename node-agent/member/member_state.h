@@ -20,6 +20,7 @@
 #include "node-agent/member/line_next.h"
 #include "node-agent/member/mirror.h"
 #include "node-agent/member/parity.h"
+#include "node-agent/member/refill.h"
 #include "node-agent/member/scrub.h"
 #include "node-agent/member/times.h"
 #include "node-agent/member/verify.h"
@@ -45,6 +46,7 @@ struct line_member {
     struct mirror *mirror;         /* to and from other members; NULL: no copies are made */
     struct parity *parity;         /* with other members of the set; NULL: there is no parity */
     struct gatherer *gatherer;     /* of what parity follows from; NULL as parity */
+    struct refill *refill;         /* of what a restart has left lacking; NULL as mirror */
     struct verifier *verifier;     /* of the images */
     struct loads *loads;           /* images that come while their ranks run; NULL: none does */
     struct shared *shared;         /* what they share */
@@ -120,6 +122,10 @@ int member_scrub_begin(struct line_member *member, struct belay_error *err);
 /* If nothing is in progress that needs the images or the memory of ranks. */
 void member_scrub_go_on(struct line_member *member);
 void member_scrub_rest(struct line_member *member);
+
+/* damage.c: what other members lost is made again while no line is taken, unless the job is to wait. */
+void member_refill_go_on(struct line_member *member);
+void member_on_refilled(void *context, uint64_t line);
 
 /* watch.c: of an epoch's ranks. NULL: out of memory. */
 struct watch *member_watch_create(struct line_member *member, const struct line_member_epoch *epoch);

@@ -157,6 +157,7 @@ static void do_prepare(struct line_member *member)
 {
     struct job *job = member->job;
     member_scrub_rest(member);
+    refill_rest(member->refill);
     member->line = job->last_line = member->arrived->line;
     watch_begin(member->watch, member->line);
     times_begin(&member->times, member->line);
@@ -391,4 +392,5 @@ static void do_abort(struct line_member *member)
         rank_order(member->ranks[i], CONTROL_RUN, member->line);
     member->line = 0;
     member_scrub_go_on(member);
+    member_refill_go_on(member);
 }

@@ -58,6 +58,19 @@ bool rebuild_coefficients(const struct epoch_rebuild *plan, enum rebuild_what wh
     return is_any;
 }
 
+/* What is left from before it was made anew (store_spare_parity()); what is not in the images is not changed.
+ * Borrowed; -1: what is in the images is meant. */
+static int find_parity(const struct rebuilder *rebuilder, const struct epoch_rebuild *plan, uint32_t position)
+{
+    const struct store *store = rebuilder->job->store;
+    struct parity_holding holding = {
+        .slot = plan->slot, .data = plan->data, .parity = plan->parity, .position = position};
+    for (uint32_t i = 0; i < plan->data + plan->parity; i++)
+        holding.ranks[i] = plan->ranks[i];
+    int fd = store_committed_line(store) == rebuilder->start->line ? store_find_parity(store, &holding) : -1;
+    return fd >= 0 && fd == store_spare(store, plan->slot) ? fd : -1;
+}
+
 struct giving *giving_create(struct rebuilder *rebuilder, const struct epoch_rebuild *plan,
                              enum rebuild_what what, uint32_t position, struct belay_error *err)
 {
@@ -72,12 +85,13 @@ struct giving *giving_create(struct rebuilder *rebuilder, const struct epoch_reb
     giving->plan = *plan;
     giving->what = what;
     giving->position = position;
-    if (store_image_line(store, part) != rebuilder->start->line) {
+    int parity = what == REBUILD_PARITY ? find_parity(rebuilder, plan, position) : -1;
+    if (parity < 0 && store_image_line(store, part) != rebuilder->start->line) {
         free(giving);
         belay_error_set(err, ENODATA, "it is not held there");
         return NULL;
     }
-    if (store_image_pin(store, part, PIN_FETCHED, &giving->pin, err) < 0) {
+    if (parity < 0 && store_image_pin(store, part, PIN_FETCHED, &giving->pin, err) < 0) {
         free(giving);
         return NULL;
     }
@@ -85,7 +99,7 @@ struct giving *giving_create(struct rebuilder *rebuilder, const struct epoch_reb
         return giving;
     rebuild_coefficients(plan, what, position, giving->coefficients);
     const struct giving *self = giving;
-    giving->pages = share_pages_of_image(giving->pin.fd, err);
+    giving->pages = share_pages_of_image(parity < 0 ? giving->pin.fd : parity, err);
     giving->share = giving->pages ? share_create(giving->pages, giving_route, &self, sizeof self) : NULL;
     if (giving->share)
         return giving;

@@ -129,9 +129,8 @@ static bool begin_part(struct verifier *verifier)
         return false;
     }
     if (store_image_pin(store, part, PIN_SCRUBBED, &verifier->pin, &err) < 0) {
-        if (err.code == ENOENT &&
-            (verifier->now.kind != VERIFY_PARITY || !verifier->gatherer ||
-             !gatherer_expects(verifier->gatherer, part % ranks)))
+        if (err.code == ENOENT && (verifier->now.kind != VERIFY_PARITY || !verifier->gatherer ||
+                                   !gatherer_expects(verifier->gatherer, part % ranks)))
             verifier->part++;
         else
             conclude(verifier, VERIFY_UNKNOWN, &err);
@@ -157,8 +156,7 @@ static int begin_gathering(struct verifier *verifier, struct belay_error *err)
         wanted = set_holding(gatherer_set(verifier->gatherer), slot);
     if (!verifier->gatherer || !parity_part_is_same(&holding, &wanted))
         return belay_error_set(err, EAGAIN, "it is of a former set of nodes, and is being made anew");
-    verifier->gathering =
-        gather(verifier->gatherer, slot, verifier->now.line, on_gathered, verifier, err);
+    verifier->gathering = gather(verifier->gatherer, slot, verifier->now.line, on_gathered, verifier, err);
     return verifier->gathering ? 0 : -1;
 }
 

@@ -244,11 +244,12 @@ void take_inquire(struct agent *agent, struct connection *connection, const Bela
     free(told);
 }
 
-/* Of several members, those with which this one has a link say where they listen. */
+/* Of several members, those with which this one has a link say where they listen. One that is left alone
+ * makes images again of what it has: that takes no links, but the decision. */
 static int connect_members(struct job *job, const struct epoch_start *start,
                            const Belay__Wire__EpochStart *request, struct belay_error *err)
 {
-    if (start->member_count == 1)
+    if (start->member_count == 1 && start->rebuild_count == 0)
         return 0;
     struct fabric_address *addresses = calloc(start->member_count, sizeof *addresses);
     if (!addresses)
@@ -258,8 +259,8 @@ static int connect_members(struct job *job, const struct epoch_start *start,
     const Belay__Wire__EpochRecord *told = request->start;
     bool is_part = epoch_record_is_told(told);
     size_t count = is_part ? told->n_known_members : start->member_count;
-    bool is_whole = request->n_addresses == count;
-    for (size_t i = 0; is_whole && i < count; i++) {
+    bool is_alone = start->member_count == 1, is_whole = is_alone || request->n_addresses == count;
+    for (size_t i = 0; !is_alone && is_whole && i < count; i++) {
         const ProtobufCBinaryData *address = &request->addresses[i];
         struct fabric_address *its = &addresses[is_part ? told->known_members[i] : i];
         is_whole = address->len > 0 && address->len <= sizeof its->bytes;

@@ -166,6 +166,12 @@ uint32_t set_count(const struct held_set *set)
     return count;
 }
 
+uint32_t set_count_here(const struct held_set *set)
+{
+    uint32_t count = set_count(set);
+    return count ? count : STORE_NOBODY_HERE;
+}
+
 uint32_t set_count_shared(const struct held_set *set)
 {
     uint32_t count = 0;

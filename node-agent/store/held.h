@@ -53,6 +53,14 @@ struct held_set {
     struct held *items;
 };
 
+/* Parity of the committed line, of another set than that in the images (store_parity.c). */
+struct held_spare {
+    struct held_spare *next;
+    uint32_t slot;
+    int fd;
+    uint64_t bytes;
+};
+
 struct store {
     struct keeper *keeper;
     char job[JOB_NAME_BYTES];
@@ -61,6 +69,7 @@ struct store {
     struct held_set images;       /* committed */
     struct held_set deltas;       /* committed and not applied yet */
     struct held_set staging;      /* of the line in progress, or of a protected one that was not committed */
+    struct held_spare *spares;    /* of the committed line */
     struct held_touched *touched; /* of each rank; NULL: of none (yet) */
     uint32_t touched_count;
     uint64_t expected_line, expected_bytes; /* of images that are on their way here */
@@ -107,6 +116,8 @@ bool set_is_whole(const struct held_set *set);
 bool held_is_tables(uint32_t part, uint32_t ranks);
 /* How many ranks have a part in it; and how many groups. */
 uint32_t set_count(const struct held_set *set);
+/* The same, as it is recorded: STORE_NOBODY_HERE if there are none. */
+uint32_t set_count_here(const struct held_set *set);
 uint32_t set_count_shared(const struct held_set *set);
 /* Memory that its parts take, in bytes. */
 uint64_t set_bytes(const struct held_set *set);

@@ -285,16 +285,27 @@ static void list_slot(const struct store *store, uint32_t part, struct parity_ho
     }
 }
 
+static void list_spare(const struct store *store, uint32_t slot, struct parity_holding *list, uint32_t *count)
+{
+    struct belay_error err;
+    int fd = store_spare(store, slot);
+    list[*count] = (struct parity_holding){.lines = {store_committed_line(store)}};
+    if (fd >= 0 && parity_part_read(fd, &list[*count], &err) == 0)
+        ++*count;
+}
+
 int store_list_parity(const struct store *store, struct parity_holding **holdings, uint32_t *count)
 {
     uint32_t ranks = store_held_ranks(store), found = 0;
-    struct parity_holding *list = calloc(2 * (size_t)ranks + 1, sizeof *list);
+    struct parity_holding *list = calloc(3 * (size_t)ranks + 1, sizeof *list);
     *holdings = NULL;
     *count = 0;
     if (!list)
         return -1;
-    for (uint32_t slot = 0; slot < ranks; slot++)
+    for (uint32_t slot = 0; slot < ranks; slot++) {
         list_slot(store, store_parity_part(ranks, slot), list, &found);
+        list_spare(store, slot, list, &found);
+    }
     if (found > 0)
         *holdings = list;
     else

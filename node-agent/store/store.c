@@ -38,6 +38,7 @@ void store_destroy(struct store *store, bool drop)
     set_drop(store, &store->staging, drop);
     set_drop(store, &store->deltas, drop);
     set_drop(store, &store->images, drop);
+    store_drop_spares(store);
     drop_touched(store);
     commits_destroy(store->commits, drop);
     free(store);
@@ -223,7 +224,7 @@ int store_commit(struct store *store, struct commit_entry *entry, struct belay_e
         return -1;
     entry->is_committed = 1;
     entry->ranks = store->staging.ranks;
-    entry->here = set_count(&store->staging);
+    entry->here = set_count_here(&store->staging);
     entry->shared = set_count_shared(&store->staging);
     entry->image_bytes = 0;
     for (uint32_t i = 0; i < store->staging.parts; i++)
@@ -566,6 +567,7 @@ void store_drop_images(struct store *store)
     set_drop(store, &store->staging, true);
     set_drop(store, &store->deltas, true);
     set_drop(store, &store->images, true);
+    store_drop_spares(store);
 }
 
 uint64_t store_committed_line(const struct store *store)
@@ -585,7 +587,10 @@ uint32_t store_parts(const struct store *store)
 
 uint64_t store_held_bytes(const struct store *store)
 {
-    return set_bytes(&store->images) + set_bytes(&store->deltas) + set_bytes(&store->staging);
+    uint64_t bytes = set_bytes(&store->images) + set_bytes(&store->deltas) + set_bytes(&store->staging);
+    for (const struct held_spare *spare = store->spares; spare; spare = spare->next)
+        bytes += spare->bytes;
+    return bytes;
 }
 
 const struct commits *store_commits(const struct store *store)
@@ -632,6 +637,7 @@ bool store_tables_share(const struct store *store, uint32_t rank)
 static void take_staging(struct store *store, struct held_set images, struct held_set deltas)
 {
     struct held_set *from = &store->staging;
+    store_drop_spares(store);
     set_drop(store, &store->deltas, true); /* empty: all were applied */
     store->deltas = deltas;
     if (store->images.ranks != from->ranks) {

@@ -149,6 +149,21 @@ int store_take_images(struct store *store, uint64_t line, uint32_t ranks, const 
                       uint32_t count, struct belay_error *err);
 
 /*
+ * Parity of the committed line that is made anew, of another set of nodes (docs/parity.md, "After a loss").
+ * Until all of a set have theirs, both are kept: one in the images, the other as a spare, which only this
+ * agent has, and not the keeper. Both are told of (store_list_parity()). Another committed line drops spares.
+ */
+/* Keep it as the spare of a slot, in the place of another one; takes over fd. Returns 0 or -1 with err. */
+int store_spare_parity(struct store *store, uint32_t slot, int fd, struct belay_error *err);
+/* The spare of a slot takes the place of what is in the images, if anything, which becomes the spare. */
+int store_swap_parity(struct store *store, uint32_t slot, uint32_t ranks, struct belay_error *err);
+void store_drop_spares(struct store *store);
+/* The spare of a slot (borrowed), or -1. */
+int store_spare(const struct store *store, uint32_t slot);
+/* Parity of the committed line, of the same set and position as this (borrowed); -1: there is none. */
+int store_find_parity(const struct store *store, const struct parity_holding *holding);
+
+/*
  * Commit the staged line: entry (its line, ranks and measurements) is recorded. Staged images become the
  * committed ones; staged deltas are to be applied. Fails without any effect if the part of a rank that is to
  * be here is missing.

@@ -87,7 +87,7 @@ int store_adopt_done(struct store *store, struct belay_error *err)
         if (store->images.items[i].kept_line != store->images.line) /* of a rank that is not here any more, */
             held_drop(store, &store->images.items[i], i, true);     /* or of what is not shared any more */
     if (rc == 0 && store->images.line &&
-        (!set_is_whole(&store->images) || set_count_shared(&store->images) != newest->shared))
+        (!set_is_whole(&store->images) || set_count_shared(&store->images) < newest->shared))
         rc = belay_error_set(err, ENODATA, "the images of line %llu of job \"%s\" are not complete",
                              (unsigned long long)store->images.line, store->job);
     for (uint32_t i = 0; rc == 0 && i < store->images.parts; i++)

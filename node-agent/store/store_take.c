@@ -35,10 +35,11 @@ int store_take_images(struct store *store, uint64_t line, uint32_t ranks, const 
     if (is_new) {
         set_drop(store, &store->deltas, true); /* empty */
         set_drop(store, &store->images, true);
+        store_drop_spares(store);
         store->images = images;
         store->deltas = deltas;
     }
-    store->images.here = set_count(&store->images);
+    store->images.here = set_count_here(&store->images);
     return 0;
 }
 
@@ -93,7 +94,7 @@ static int record(struct store *store, const struct held_set *set, uint64_t line
     struct commit_entry entry = {.line = line, .is_committed = 1, .ranks = ranks};
     if (newest && newest->line == line)
         entry = *newest;
-    entry.here = set_count(set);
+    entry.here = set_count_here(set);
     entry.shared = set_count_shared(set);
     return commits_append(store->commits, &entry, err);
 }
