@@ -53,12 +53,14 @@ struct finding {
 
 /* ---- the nodes are asked ---- */
 
-static bool is_lost(const Belay__Wire__JobStatus *status, uint32_t node)
+/* Spares have no part in the line. */
+static bool has_part(const Belay__Wire__JobStatus *status, uint32_t node)
 {
     for (size_t i = 0; i < status->n_nodes; i++)
         if (status->nodes[i]->number == node)
-            return !strcmp(status->nodes[i]->state, "lost");
-    return false;
+            return strcmp(status->nodes[i]->state, "lost") != 0 &&
+                   strcmp(status->nodes[i]->state, "spare") != 0;
+    return true;
 }
 
 static void ask_node(const struct tool *tool, const Belay__Wire__JobStatus *status, uint32_t number,
@@ -114,7 +116,7 @@ static void ask_all(const struct tool *tool, const Belay__Wire__JobStatus *statu
     if (round->nodes > PLACEMENT_NODES_MAX)
         round->nodes = PLACEMENT_NODES_MAX;
     for (uint32_t i = 0; i < round->nodes; i++)
-        if (!is_lost(status, i))
+        if (has_part(status, i))
             ask_node(tool, status, i, round);
     round->is_whole = is_whole(round);
 }

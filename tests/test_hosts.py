@@ -344,3 +344,23 @@ def test_a_stranger_is_not_heard(sandbox, programs, hosts):
     assert "a connection from another host is refused: its hello is refused: it was not made with the job's key for this epoch" in job.errors
     job.finish()
     assert_recovered(job, 0)
+
+
+@pytest.mark.campaign
+@pytest.mark.hosts("a", "b", "c")
+@pytest.mark.parametrize("scheme, agrees", [("PARTNER", "3 images, 3 copies"), ("XOR", "3 images, 3 tables, parity of 3 slots")])
+def test_what_hosts_hold_is_compared(sandbox, programs, hosts, scheme, agrees):
+    """Also of the hosts that are left after a loss, once all is made again."""
+    program = programs.test_program("ring", "--steps", 400, "--seconds", 4, ranks=3)
+    job = sandbox.run(program, hosts="a:1,b:1,c:1", interval=None, options=["--redundancy", scheme])
+    job.wait_step(2)
+    assert sandbox.belay("checkpoint", "job").returncode == 0
+    done = sandbox.belay("verify", "job")
+    assert (done.returncode, done.stderr) == (0, "") and f"on 3 nodes: {agrees}" in done.stdout
+    hosts.crash("c")
+    job.wait_epoch(2, 60)
+    wait_for(lambda: "line 1 is protected again" in job.errors, 30, job.errors)
+    done = sandbox.belay("verify", "job")
+    assert (done.returncode, done.stderr) == (0, "") and "line 1 on 2 nodes: 3 images, 3" in done.stdout
+    job.finish()
+    assert_same_result(job)

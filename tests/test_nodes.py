@@ -146,7 +146,7 @@ def assert_copied_again(job, restored, members):
 def test_a_node_is_lost(sandbox, programs, count, number, homes):
     """Its ranks go on where their copies are, from the newest committed line; more lines follow."""
     since_ms = int(time.time() * 1000)
-    job = sandbox.run(workload(programs), options=on_nodes(count))
+    job = sandbox.run(workload(programs), options=[*on_nodes(count), "--reprotect", "line"])
     job.wait_lines()
     before = job.status()
     lost = kill_node(sandbox, job, number)

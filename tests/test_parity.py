@@ -146,3 +146,19 @@ def test_an_agent_dies_as_parity_is_made(sandbox, programs, point, scheme):
     job.finish()
     assert_same_result(job)
     sandbox.assert_clean()
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("scheme, nodes, data, parity", [("PARTNER", 4, 1, 1), ("XOR:4", 4, 3, 1), ("RS:4+2", 6, 4, 2)])
+def test_memory_follows_the_formula(sandbox, programs, scheme, nodes, data, parity):
+    """What all nodes hold between lines: images, and m/k of them (coord/protection.h)."""
+    program = programs.test_program("mem_dirty", "--value", 64, "--steps", 200, "--seconds", 2, ranks=nodes)
+    job = sandbox.run(program, interval=None, options=with_parity(nodes, scheme))
+    job.wait_step(2)
+    for _ in range(3):
+        assert sandbox.belay("checkpoint", "job").returncode == 0
+    status = job.status()
+    wanted = status["lines"][-1]["image_bytes"] * (data + parity) / data
+    assert abs(status["held_bytes"] / wanted - 1) < 0.03
+    job.finish()
+    assert_same_result(job)

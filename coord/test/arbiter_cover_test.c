@@ -55,6 +55,29 @@ static void a_holder_without_parity_exposes(void **state)
     assert_false(arbiter_is_covered(recorder->arbiter));
 }
 
+/* One node has made parity anew, of a set that no other node has parity of yet, and tells of it first. */
+static void parity_of_two_sets_covers_by_the_whole_one(void **state)
+{
+    struct recorder *recorder = *state;
+    struct told told[NODES];
+
+    open_first(recorder, SCHEME_PARITY);
+    for (uint32_t node = 0; node < NODES; node++) {
+        struct arbiter_event event = tell(&told[node], node, true);
+        struct parity_holding both[] = {told[node].parity, told[node].parity};
+
+        both[0].ranks[0] = told[node].parity.ranks[1];
+        both[0].ranks[1] = told[node].parity.ranks[0];
+        if (node == 0) {
+            event.state.parities = both;
+            event.state.parity_count = 2;
+        }
+        step(recorder, event);
+    }
+    assert_int_equal(arbiter_record(recorder->arbiter)->line, LINE);
+    assert_true(arbiter_is_covered(recorder->arbiter));
+}
+
 /* Its image is made again; the parity that is left is not enough for another one. */
 static void one_loss_exposes(void **state)
 {
@@ -95,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(whole_parity_covers_any_loss, setup, teardown),
         cmocka_unit_test_setup_teardown(a_holder_without_parity_exposes, setup, teardown),
+        cmocka_unit_test_setup_teardown(parity_of_two_sets_covers_by_the_whole_one, setup, teardown),
         cmocka_unit_test_setup_teardown(one_loss_exposes, setup, teardown),
         cmocka_unit_test_setup_teardown(copies_cover_as_far_as_they_are_there, setup, teardown),
     };

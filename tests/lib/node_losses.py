@@ -99,6 +99,8 @@ LEFT_OUT = {
     **{f"agent.load.{step}": "of images whose ranks run before they have come: test_demand.py"
        for step in ("ask", "others", "rest", "send", "fill", "touched", "taken", "write", "attach", "fault", "whole")},
     "rank.load.mapped": "the same",
+    **{f"agent.refill.{step}": "of what is made again after a loss: test_reprotect.py"
+       for step in ("send", "taken", "kept", "made", "swap", "swapped")},
     "agent.verify": "in `belay verify` alone, for which neither a line nor a restart waits",
     "fabric.loss": "the same step as fabric.frame",
     "fabric.late": "the same step as fabric.frame",
