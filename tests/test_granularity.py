@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from belaytest import assert_recovered
-from nodes import kill_node, node_of, on_nodes
+from belaytest import assert_recovered, assert_same_result
+from nodes import kill_node, node_of, on_nodes, workload
 
 TRACKERS = ["pagemap_scan", "soft_dirty", "bookkeeping", "full"]
 
@@ -85,3 +85,31 @@ def test_an_unknown_granularity_is_refused(sandbox, programs):
     assert job.wait() == 64
     assert "there is no granularity 'lines': page, line or auto" in job.errors
     sandbox.assert_clean()
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("scheme, nodes", [("PARTNER", 2), ("XOR", 3)])
+@pytest.mark.parametrize("word", ["lz4", "zstd"])
+def test_compressed_over_a_slow_link(sandbox, programs, scheme, nodes, word):
+    """Less is sent once the link has shown to be slow, and what is held is what was captured."""
+    program = programs.test_program("mem_dirty", "--value", 16, "--steps", 200, "--seconds", 2, ranks=nodes)
+    job = sandbox.run(program, interval=None, BELAY_FAULT="fabric.chunk=delay:40",
+                      options=[*on_nodes(nodes), "--redundancy", scheme, "--granularity", "page", "--tracker", "full", "--compress", word])
+    job.wait_step(2)
+    for _ in range(3):
+        assert sandbox.belay("checkpoint", "job").returncode == 0
+    first, *_, last = job.status()["lines"]
+    assert 0 < last["sent_bytes"] < first["sent_bytes"] / 2, (first, last)
+    done = sandbox.belay("verify", "job")
+    assert (done.returncode, done.stderr) == (0, "")
+    kill_node(sandbox, job, 1)
+    job.wait_epoch(2)
+    job.finish()
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
+def test_no_such_compression(sandbox, programs):
+    job = sandbox.run(workload(programs), options=[*on_nodes(2), "--compress", "gzip"])
+    assert job.wait() != 0
+    assert "there is no compression 'gzip': none, lz4 or zstd" in job.errors

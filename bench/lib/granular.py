@@ -16,6 +16,8 @@ INTERVAL = "2s"
 LIMIT_S = 600
 NPB_VARIABLE = "BENCH_NPB"  # a folder with programs of NPB, bt.B.x or bt.B.2, as tests/campaigns/compatibility builds them
 NPB = ("bt", "sp", "lu", "mg", "cg", "ft", "is")
+COMPRESSORS = ("lz4", "zstd")
+SLOW_LINK = "fabric.chunk=delay:10"  # of each 256 KiB that an agent sends: 25 MB/s
 BYTES_TARGET, TIME_TARGET = 1.02, 1.0  # of each program
 
 
@@ -44,6 +46,32 @@ def measure_lines_time(environment, pairs):
     return found
 
 
+def measure_compress(environment, pairs):
+    """Over a link that is slower than the compressors: medians of the lines of a job, against the same job without --compress."""
+    results = []
+    for name, native in _commands(environment):
+        found = {word: {"protect_ms": [], "sent_bytes": []} for word in COMPRESSORS}
+        for _ in range(pairs):
+            medians = {word: _medians(environment, native, word) for word in ("none", *COMPRESSORS)}
+            for word, values in found.items():
+                for what, list_of in values.items():
+                    list_of.append((medians["none"][what], medians[word][what]))
+        for word, values in found.items():
+            results.append(Result("compress", f"{name} {word}", "ms", values["protect_ms"], TIME_TARGET))
+            results.append(Result("compress", f"{name} {word} sent", "MiB",
+                                  [(base / 2**20, other / 2**20) for base, other in values["sent_bytes"]], None))
+    return results
+
+
+def _medians(environment, native, word):
+    environment.variables["BELAY_FAULT"] = SLOW_LINK
+    try:
+        lines = _run(environment, native, "line", "--compress", word)
+    finally:
+        environment.variables.pop("BELAY_FAULT")
+    return {what: statistics.median(line[what] for line in lines) for what in ("protect_ms", "sent_bytes")}
+
+
 def _commands(environment):
     """Name and native command of each program that is here."""
     for name, kind in PROGRAMS.items():
@@ -61,11 +89,11 @@ def _commands(environment):
                 break
 
 
-def _run(environment, native, granularity):
+def _run(environment, native, granularity, *options):
     """The lines of a job that sent changes."""
     subprocess.run([environment.belay, "clean", JOB], env=environment.variables, capture_output=True, check=False)
     environment.output_of([environment.belay, "run", "--name", JOB, "--nodes", str(NODES), "--local", "--interval", INTERVAL,
-                           "--granularity", granularity, "--", *native], LIMIT_S)
+                           "--granularity", granularity, *options, "--", *native], LIMIT_S)
     status = json.loads(environment.output_of([environment.belay, "status", JOB, "--json"]))
     environment.output_of([environment.belay, "clean", JOB])
     lines = [line for line in status["lines"] if line["state"] == "committed" and line["page_parts"] + line["line_parts"] > 0]

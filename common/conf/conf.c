@@ -233,6 +233,16 @@ static const struct conf_setting settings[CONF_END] = {
                 "lines of 64 bytes that changed) or auto (what takes less time on this machine; default: "
                 "auto)",
         },
+    [CONF_COMPRESS] =
+        {
+            .name = "compress",
+            .variable = "BELAY_COMPRESS",
+            .argument = "WORD",
+            .unit = CONF_UNIT_TEXT,
+            .help =
+                "Compress what a line sends to other nodes, while the link is slower than that takes: none, "
+                "lz4 or zstd (default: none)",
+        },
     [CONF_REPROTECT] =
         {
             .name = "reprotect",

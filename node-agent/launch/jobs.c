@@ -21,6 +21,7 @@
 #include "node-agent/capture/policy.h"
 #include "node-agent/capture/tracker.h"
 #include "node-agent/delta/choice.h"
+#include "node-agent/delta/pack.h"
 #include "node-agent/job/answer.h"
 #include "node-agent/job/capacity.h"
 #include "node-agent/job/membership.h"
@@ -65,6 +66,10 @@ static int check_settings(const Belay__Wire__JobSettings *settings, uint32_t nod
         strcmp(settings->reprotect, "line") != 0)
         return belay_error_set(err, EINVAL, "copies are made again now or with the next line, not '%.40s'",
                                settings->reprotect);
+    enum packing packing;
+    if (!packing_parse(settings->compress, &packing))
+        return belay_error_set(err, EINVAL, "there is no compression '%.40s': none, lz4 or zstd",
+                               settings->compress);
     if (*settings->granularity && !granularity_parse(settings->granularity))
         return belay_error_set(err, EINVAL, "there is no granularity '%.40s': page, line or auto",
                                settings->granularity);

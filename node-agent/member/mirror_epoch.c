@@ -31,6 +31,7 @@ struct mirror *mirror_create(const struct mirror_epoch *epoch, mirror_failed_f *
     while (mirror->own + 1 < epoch->member_count && epoch->members[mirror->own] != epoch->node)
         mirror->own++;
     choice_measure(&mirror->rates);
+    packing_parse(epoch->job->config->settings->compress, &mirror->packing);
     mirror->failed = failed;
     mirror->context = context;
     remotes_hear(epoch->remotes, REMOTES_COPIES, &remotes_ops, mirror);

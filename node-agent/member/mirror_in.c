@@ -11,6 +11,7 @@
 #include "node-agent/job/membership.h"
 
 static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count);
+static int take_raw(void *context, const uint8_t *bytes, size_t count);
 static void on_taken(void *context, int error);
 static int begin_rooting(struct mirror_taking *taking);
 static void on_root(void *context, const struct digest *root, const struct belay_error *err);
@@ -58,6 +59,8 @@ static int check_part(struct mirror *mirror, uint32_t node, const struct mirror_
         ask_machine(mirror, node, note);
         return ESTALE;
     }
+    if (note->packing >= PACKINGS)
+        return EPROTO;
     return bytes > store_room(job->store, job->config->settings->memory_bytes) ? ENOMEM : 0;
 }
 
@@ -73,7 +76,10 @@ int mirror_offered(void *context, uint32_t node, const void *tag, size_t tag_byt
     if (code)
         return code;
     struct mirror_taking *taking = calloc(1, sizeof *taking);
-    if (!taking || incoming_begin(&taking->incoming, &err) < 0) {
+    if (taking && note.packing)
+        taking->unpacker = unpacker_create(bytes, take_raw, taking);
+    if (!taking || (note.packing && !taking->unpacker) || incoming_begin(&taking->incoming, &err) < 0) {
+        unpacker_destroy(taking ? taking->unpacker : NULL);
         free(taking);
         return ENOMEM;
     }
@@ -86,11 +92,19 @@ int mirror_offered(void *context, uint32_t node, const void *tag, size_t tag_byt
     return 0;
 }
 
+static int take_raw(void *context, const uint8_t *bytes, size_t count)
+{
+    struct mirror_taking *taking = context;
+    return incoming_take(&taking->incoming, bytes, count);
+}
+
 /* In a thread of the fabric's. */
 static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count)
 {
     struct mirror_taking *taking = context;
     (void)offset;
+    if (taking->unpacker)
+        return unpacker_take(taking->unpacker, bytes, count);
     return incoming_take(&taking->incoming, bytes, count);
 }
 
@@ -115,7 +129,10 @@ static void on_taken(void *context, int error)
     struct mirror_taking *taking = context;
     struct mirror *mirror = taking->mirror;
     const struct mirror_note *note = &taking->note;
-    taking->is_whole = error == 0 && incoming_is_whole(&taking->incoming);
+    taking->is_whole = error == 0 && incoming_is_whole(&taking->incoming) &&
+                       (!taking->unpacker || unpacker_is_whole(taking->unpacker));
+    unpacker_destroy(taking->unpacker);
+    taking->unpacker = NULL;
     if (mirror && error == 0 && fault_hit("agent.mirror.taken", (int)note->part, note->line))
         image_spoil(taking->incoming.fd);
     if (mirror && taking->is_whole && begin_rooting(taking) == 0)
@@ -163,6 +180,7 @@ static void forget(struct mirror_taking *taking)
     if (at)
         *at = taking->next;
     incoming_end(&taking->incoming);
+    unpacker_destroy(taking->unpacker);
     free(taking);
 }
 

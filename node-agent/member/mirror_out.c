@@ -153,6 +153,8 @@ static int begin_sending(struct mirror_sending *sending, struct belay_error *err
                                                                         : OUTGOING_DELTA;
     if (form == OUTGOING_WHOLE)
         tag.base_line = 0;
+    if (mirror->packing != PACKING_NONE && pack_is_worth(&mirror->pack_rates))
+        tag.packing = mirror->packing;
     const struct outgoing_request request = {.loop = mirror->epoch.job->agent->loop,
                                              .remotes = mirror->epoch.remotes,
                                              .subject = REMOTES_COPIES,
@@ -166,6 +168,7 @@ static int begin_sending(struct mirror_sending *sending, struct belay_error *err
                                              .base_line = base_line,
                                              .granularity = granularity_of(mirror),
                                              .rates = mirror->rates,
+                                             .packing = (enum packing)tag.packing,
                                              .line = sending->line,
                                              .rank = own,
                                              .done = on_sent,
@@ -210,6 +213,10 @@ static void note_sent(struct mirror *mirror, uint64_t line, const struct outgoin
     sent->page_parts += figures->choice.pages > 0 && !figures->is_lines;
     choice_note_compared(&mirror->rates, figures->compared_bytes, figures->compare_ns);
     choice_note_sent(&mirror->rates, figures->sent_bytes, figures->send_ns);
+    if (figures->packed.raw_bytes > 0)
+        pack_note_packed(&mirror->pack_rates, &figures->packed);
+    else
+        pack_note_link(&mirror->pack_rates, figures->sent_bytes, figures->send_ns);
 }
 
 static void take_out(struct mirror *mirror, struct mirror_sending *sending)

@@ -28,6 +28,7 @@ struct mirror_note {
     uint32_t epoch;
     uint32_t part, ranks; /* part of the store; ranks of the world */
     int32_t error;        /* REFUSED: errno */
+    uint64_t packing;     /* PART: enum packing */
     uint64_t line;
     uint64_t base_line; /* PART: of a delta; 0: an image */
     struct digest root; /* HELD: of the image that the copy is, or makes */
@@ -64,6 +65,7 @@ struct mirror_taking {
     struct rooting *rooting; /* it has come, and its root is computed; NULL: not */
     struct digest root;
     struct incoming incoming;
+    struct unpacker *unpacker; /* in front of it; NULL: it comes as it is */
 };
 
 struct mirror {
@@ -77,6 +79,8 @@ struct mirror {
     uint64_t sent_line;     /* the one that was sent last */
     struct peer_sent sent;
     struct choice_rates rates;
+    enum packing packing; /* that the user wants where it saves time */
+    struct pack_rates pack_rates;
     struct mirror_proof *proofs;
     struct mirror_taking *takings;
     const struct mirror_note *asked; /* the part that the machine is asked about; NULL: none */

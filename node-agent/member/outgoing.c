@@ -30,6 +30,7 @@ struct outgoing {
     uint64_t offered_ns;
 
     /* the filler's: */
+    struct packer *packer;  /* NULL: it goes as it is read */
     struct image_view view; /* of it; header NULL: not read yet */
     uint64_t range;         /* number of the one that goes */
     uint64_t sent;          /* of it, with what is in front */
@@ -44,6 +45,7 @@ static void after_apply(void *context, bool is_cancelled);
 static void encode_part(void *context, uint32_t part);
 static void after_encode(void *context, bool is_cancelled);
 static ssize_t fill(void *context, uint8_t *to, size_t room);
+static ssize_t fill_packed(void *context, uint8_t *to, size_t room);
 static bool find_range(const struct outgoing *outgoing, struct part_range *range);
 static ssize_t put_range(struct outgoing *outgoing, const struct part_range *range, uint8_t *to, size_t room);
 static bool find_encoded_range(const struct outgoing *outgoing, struct part_range *range);
@@ -106,8 +108,12 @@ static int offer(struct outgoing *outgoing)
     uint64_t bytes = IMAGE_PAGE_BYTES + header.tables_bytes + (request->is_tables ? 0 : header.data_bytes) +
                      SUMS_OF_BYTES(header.data_bytes) +
                      (2 * header.run_count + 2) * sizeof(struct part_range);
+    bool is_packed = request->packing != PACKING_NONE;
+    if (is_packed && !(outgoing->packer = packer_create(request->packing, fill, outgoing)))
+        return -1;
     return remotes_push(request->remotes, request->subject, request->node, outgoing->tag, request->tag_bytes,
-                        bytes, fill, on_pushed, outgoing);
+                        is_packed ? packer_bound(bytes) : bytes, is_packed ? fill_packed : fill, on_pushed,
+                        outgoing);
 }
 
 static int make_whole(struct outgoing *outgoing, struct belay_error *err)
@@ -221,6 +227,12 @@ static ssize_t fill(void *context, uint8_t *to, size_t room)
     return -1;
 }
 
+static ssize_t fill_packed(void *context, uint8_t *to, size_t room)
+{
+    struct outgoing *outgoing = context;
+    return packer_fill(outgoing->packer, to, room);
+}
+
 /* The header, the tables, the pages, and of a whole image their sums. False: that was all. */
 static bool find_range(const struct outgoing *outgoing, struct part_range *range)
 {
@@ -309,6 +321,10 @@ static void on_pushed(void *context, int error)
     figures.send_ns = outgoing->offered_ns ? clock_now_ns() - outgoing->offered_ns : 0;
     if (!figures.is_lines)
         figures.page_bytes = figures.sent_bytes;
+    if (outgoing->packer) {
+        figures.packed = packer_figures(outgoing->packer);
+        figures.sent_bytes = figures.packed.packed_bytes;
+    }
     destroy(outgoing);
     if (!is_cancelled)
         request.done(request.context, error, &figures);
@@ -318,6 +334,7 @@ static void destroy(struct outgoing *outgoing)
 {
     image_unload(&outgoing->view);
     encoded_destroy(outgoing->encoded);
+    packer_destroy(outgoing->packer);
     if (outgoing->fd >= 0)
         close(outgoing->fd);
     if (outgoing->base >= 0)

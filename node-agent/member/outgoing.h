@@ -15,6 +15,7 @@
 
 #include "common/util/error.h"
 #include "node-agent/delta/choice.h"
+#include "node-agent/delta/pack_stream.h"
 #include "node-agent/link/remote.h"
 
 /* In front of each range of the file: where it is in the file. */
@@ -36,7 +37,8 @@ struct outgoing_figures {
     uint64_t compare_ns, send_ns;
     uint64_t compared_bytes; /* of pages; 0: nothing was compared */
     bool is_lines;
-    struct choice choice; /* of OUTGOING_DELTA */
+    struct choice choice;         /* of OUTGOING_DELTA */
+    struct packed_figures packed; /* of what goes packed; else all zero */
 };
 
 struct outgoing_request {
@@ -55,6 +57,7 @@ struct outgoing_request {
     uint32_t rank;
     enum granularity granularity; /* of OUTGOING_DELTA */
     struct choice_rates rates;
+    enum packing packing; /* of all bytes */
     /* All of it was taken (error 0), or not. The figures are valid during the call. Called once, later,
      * unless it was cancelled. */
     void (*done)(void *context, int error, const struct outgoing_figures *figures);

@@ -23,6 +23,7 @@ struct parity *parity_of_epoch(const struct mirror_epoch *epoch, const struct pa
         free(parity);
         return NULL;
     }
+    packing_parse(epoch->job->config->settings->compress, &parity->packing);
     parity->ops = ops;
     parity->context = context;
     remotes_hear(epoch->remotes, REMOTES_PARITY, &remotes_ops, parity);

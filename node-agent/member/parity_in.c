@@ -12,6 +12,7 @@
 #include "node-agent/job/membership.h"
 
 static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count);
+static int take_raw(void *context, const uint8_t *bytes, size_t count);
 static void on_taken(void *context, int error);
 static void drop_gathering(struct parity_gathering *gathering);
 static void make_part(void *context, uint32_t part);
@@ -205,7 +206,7 @@ int parity_offered(void *context, uint32_t node, const void *tag, size_t tag_byt
     struct parity_gathering *gathering = NULL;
     struct parity_note note;
     uint32_t position = set_position(&parity->set, node);
-    if (!parity_read_note(parity, tag, tag_bytes, &note))
+    if (!parity_read_note(parity, tag, tag_bytes, &note) || note.packing >= PACKINGS)
         return EPROTO;
     int code = find_place(parity, position, &note, &gathering);
     if (code == 0 && bytes > store_room(job->store, job->config->settings->memory_bytes))
@@ -213,6 +214,10 @@ int parity_offered(void *context, uint32_t node, const void *tag, size_t tag_byt
     if (code == 0)
         code = mark(parity, position, gathering, note.base_line);
     struct parity_taking *taking = code == 0 ? calloc(1, sizeof *taking) : NULL;
+    if (taking && note.packing && !(taking->unpacker = unpacker_create(bytes, take_raw, taking))) {
+        free(taking);
+        taking = NULL;
+    }
     if (!taking)
         return code ? code : ENOMEM;
     taking->parity = parity;
@@ -228,11 +233,19 @@ int parity_offered(void *context, uint32_t node, const void *tag, size_t tag_byt
     return 0;
 }
 
+static int take_raw(void *context, const uint8_t *bytes, size_t count)
+{
+    struct parity_taking *taking = context;
+    return share_intake_take(&taking->intake, bytes, count);
+}
+
 /* In a thread of the fabric's. */
 static int on_bytes(void *context, uint64_t offset, const uint8_t *bytes, size_t count)
 {
     struct parity_taking *taking = context;
     (void)offset;
+    if (taking->unpacker)
+        return unpacker_take(taking->unpacker, bytes, count);
     return share_intake_take(&taking->intake, bytes, count);
 }
 
@@ -268,7 +281,9 @@ static void on_taken(void *context, int error)
 {
     struct parity_taking *taking = context, **at;
     struct parity *parity = taking->parity;
-    bool is_whole = share_intake_end(&taking->intake) && error == 0;
+    bool is_whole = share_intake_end(&taking->intake) && error == 0 &&
+                    (!taking->unpacker || unpacker_is_whole(taking->unpacker));
+    unpacker_destroy(taking->unpacker);
     struct parity_gathering *gathering = parity ? find_gathering(parity, taking->line, taking->slot) : NULL;
     at = parity ? &parity->takings : NULL;
     while (at && *at && *at != taking)

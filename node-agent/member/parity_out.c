@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/fault/fault.h"
+#include "common/util/clock.h"
 
 #define SENDING_MAX 6u /* at a time */
 
@@ -123,6 +124,7 @@ static void send_next(struct parity *parity)
     uint32_t rank = sending->rank, node = set_node(&parity->set, sending->position);
     take_out(sending);
     share_destroy(sending->share);
+    packer_destroy(sending->packer);
     free(sending);
     parity_fail(parity, line, rank, node, err.text);
 }
@@ -140,18 +142,26 @@ static struct share_pages *pages_of(struct parity *parity, struct parity_guard *
     return guard->all;
 }
 
+static ssize_t fill_packed(void *share, uint8_t *to, size_t room)
+{
+    const struct parity_sending *sending = share_owner(share);
+    return packer_fill(sending->packer, to, room);
+}
+
 static int begin_sending(struct parity_sending *sending, struct belay_error *err)
 {
     struct parity *parity = sending->parity;
     struct parity_guard *guard = find_guard(parity, sending->line, sending->rank);
     const struct way way = {parity->set.of.code, parity->set.of.position, sending->position};
+    bool is_packed = parity->packing != PACKING_NONE && pack_is_worth(&parity->pack_rates);
     const struct parity_note tag = {.magic = PARITY_NOTE_MAGIC,
                                     .kind = PARITY_NOTE_PART,
                                     .epoch = parity->epoch.number,
                                     .slot = sending->slot,
                                     .ranks = parity->epoch.world,
                                     .line = sending->line,
-                                    .base_line = sending->is_whole || !guard ? 0 : guard->base_line};
+                                    .base_line = sending->is_whole || !guard ? 0 : guard->base_line,
+                                    .packing = is_packed ? parity->packing : PACKING_NONE};
     if (!guard)
         return belay_error_set(err, ECANCELED, "it is not wanted any more");
     struct share_pages *pages = pages_of(parity, guard, sending->is_whole, err);
@@ -159,17 +169,37 @@ static int begin_sending(struct parity_sending *sending, struct belay_error *err
         return -1;
     fault_hit("agent.parity.send", (int)sending->rank, sending->line);
     struct share *share = share_create(pages, way_route, &way, sizeof way);
-    if (!share)
+    if (share && is_packed)
+        sending->packer = packer_create(parity->packing, share_fill, share);
+    if (!share || (is_packed && !sending->packer)) {
+        share_destroy(share);
         return belay_error_set(err, ENOMEM, "out of memory");
+    }
+    share_set_owner(share, sending);
+    sending->begun_ns = clock_now_ns();
     if (remotes_push(parity->epoch.remotes, REMOTES_PARITY, set_node(&parity->set, sending->position), &tag,
-                     sizeof tag, share_bound(share), share_fill, on_sent, share) < 0) {
+                     sizeof tag, is_packed ? packer_bound(share_bound(share)) : share_bound(share),
+                     is_packed ? fill_packed : share_fill, on_sent, share) < 0) {
         share_destroy(share);
         return belay_error_errno(err, "it cannot be reached");
     }
     sending->share = share;
-    share_set_owner(share, sending);
     parity->sending_count++;
     return 0;
+}
+
+/* Of what has gone. Returns how many bytes. */
+static uint64_t note_rates(struct parity_sending *sending)
+{
+    struct pack_rates *rates = &sending->parity->pack_rates;
+    uint64_t given = share_given(sending->share), took_ns = clock_now_ns() - sending->begun_ns;
+    if (!sending->packer) {
+        pack_note_link(rates, given, took_ns);
+        return given;
+    }
+    const struct packed_figures figures = packer_figures(sending->packer);
+    pack_note_packed(rates, &figures);
+    return figures.packed_bytes;
 }
 
 /* ESTALE: the other node says so itself, by NEED_BASE. Whether it holds what it has taken, its word tells. */
@@ -180,9 +210,12 @@ static void on_sent(void *context, int error)
     struct parity *parity = sending->parity;
     uint64_t line = sending->line, given = share_given(share), pages = share_page_bytes(share);
     uint32_t rank = sending->rank, position = sending->position;
-    if (parity)
+    if (parity) {
+        given = note_rates(sending);
         take_out(sending);
+    }
     share_destroy(share);
+    packer_destroy(sending->packer);
     free(sending);
     if (!parity)
         return;

@@ -6,6 +6,7 @@
 #define BELAY_NODE_AGENT_MEMBER_PARITY_STATE_H
 
 #include "coord/fold.h"
+#include "node-agent/delta/pack_stream.h"
 #include "node-agent/loop/pool.h"
 #include "node-agent/member/parity.h"
 #include "node-agent/member/set.h"
@@ -31,6 +32,7 @@ struct parity_note {
     int32_t error;        /* REFUSED: errno */
     uint64_t line;
     uint64_t base_line; /* PART: of the old content; 0: that is zero */
+    uint64_t packing;   /* PART: enum packing */
 };
 
 /* A rank of this node on its way into parity. */
@@ -50,7 +52,9 @@ struct parity_sending {
     uint64_t line;
     uint32_t rank, slot, position;
     bool is_whole;
-    struct share *share; /* NULL: it waits */
+    struct share *share;   /* NULL: it waits */
+    struct packer *packer; /* of the share; NULL: it goes as it is */
+    uint64_t begun_ns;
 };
 
 /* Where contributions to a slot are added up; shared by those that come. */
@@ -85,6 +89,7 @@ struct parity_taking {
     uint64_t line;
     uint32_t slot, position;
     struct share_intake intake;
+    struct unpacker *unpacker; /* in front of it; NULL: it comes as it is */
 };
 
 struct parity {
@@ -96,6 +101,8 @@ struct parity {
     struct parity_sending *sendings;
     uint32_t sending_count; /* of them those that do not wait */
     uint64_t sent_line, sent_bytes, sent_page_bytes;
+    enum packing packing; /* that the user wants where it saves time */
+    struct pack_rates pack_rates;
     struct parity_gathering *gatherings;
     struct parity_taking *takings;
 };

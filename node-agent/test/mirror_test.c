@@ -28,6 +28,7 @@
 struct note {
     uint32_t magic, kind, epoch, part, ranks;
     int32_t error;
+    uint64_t packing;
     uint64_t line, base_line;
     struct digest root;
 };

@@ -27,6 +27,7 @@
 #include "coord/epoch_message.h"
 #include "coord/epoch_telling.h"
 #include "mpi-layer/lower/vk_held.h"
+#include "node-agent/delta/pack.h"
 #include "node-agent/fabric/frame.h"
 #include "node-agent/job/membership.h"
 #include "node-agent/launch/record.pb-c.h"
@@ -395,6 +396,29 @@ static void put_contribution(void)
     put("delta", "range", 2, part, sizeof part);
 }
 
+/* Numbers that differ little, by each compressor, and what is not compressed. */
+static void put_packed(void)
+{
+    static const char *const names[PACKINGS] = {"as_it_is", "lz4", "zstd"};
+    static struct pack_room room;
+    static uint8_t raw[PACK_BLOCK_BYTES];
+    static uint8_t block[1 + sizeof(struct pack_head) + PACK_PACKED_BYTES];
+    for (uint32_t i = 0; i < 512; i++)
+        raw[8 * i] = (uint8_t)(i / 3);
+    for (enum packing packing = PACKING_NONE; packing < PACKINGS; packing++) {
+        size_t count = packing == PACKING_NONE ? 100 : 4096;
+        const struct pack_head head = pack_block(packing, raw, count, block + 1 + sizeof head, &room);
+        block[0] = 4; /* pages that it may make */
+        memcpy(block + 1, &head, sizeof head);
+        put("pack", names[packing], 0, block, 1 + sizeof head + head.packed_bytes);
+        put("pack",
+            packing == PACKING_NONE  ? "as_it_is_in_pieces"
+            : packing == PACKING_LZ4 ? "lz4_in_pieces"
+                                     : "zstd_in_pieces",
+            5, block, 1 + sizeof head + head.packed_bytes);
+    }
+}
+
 /* The journal of two open files: one is cut, written to and has a hole, the other one has other times. */
 static void put_parcel(void)
 {
@@ -722,6 +746,7 @@ int main(int argc, char **argv)
     put_image(true);
     put_lines();
     put_contribution();
+    put_packed();
     put_parcel();
     put_board();
     put_claim();
