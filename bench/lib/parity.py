@@ -2,8 +2,9 @@
 
 from environment import BenchError
 from report import Result
-from several import ALL, DIRTY_TARGET, FIRST_LINES, LITTLE, MIB, NODES, PROTECT_TARGET, PROVIDER, REST_MS, VICTIM, NodesJob
+from several import DIRTY_TARGET, FIRST_LINES, LITTLE, MIB, NODES, PROTECT_TARGET, PROVIDER, REST_MS, VICTIM, NodesJob
 
+EACH_LINE = 1001  # in the place of permille of the pages: shares have only the lines of 64 bytes that changed
 # Of 4 nodes: with how many blocks of parity each byte is sent once.
 CODES = {"XOR": 1, "RS:2+2": 2}
 # Nodes, k and m: the formula of coord/protection.h for what is held between lines.
@@ -18,7 +19,7 @@ def measure_parity(environment, pairs):
     results = []
     for code, holders in CODES.items():
         found = []
-        with NodesJob(environment, "--granularity", "page", "--redundancy", code, memory=(MIB, ALL, REST_MS)) as job:
+        with NodesJob(environment, "--granularity", "page", "--redundancy", code, memory=(MIB, EACH_LINE, REST_MS)) as job:
             for _ in range(FIRST_LINES):
                 job.value()
                 job.checkpoint()

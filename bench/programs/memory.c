@@ -4,9 +4,9 @@
  * usage: mpirun -n RANKS memory MIB [PERMILLE [REST_MS]]
  *
  * Every rank copies one half of its MIB over the other and back; all ranks begin together. With PERMILLE it
- * writes to so many in a thousand of its pages instead, always the same ones, evenly spread. After each
- * round, rank 0 prints how long the slowest rank took, in nanoseconds; then all rest for REST_MS, if that is
- * given. It ends when it is stopped.
+ * writes to so many in a thousand of its pages instead, always the same ones, evenly spread; with more than
+ * 1000 a byte of each 64 of all memory. After each round, rank 0 prints how long the slowest rank took, in
+ * nanoseconds; then all rest for REST_MS, if that is given. It ends when it is stopped.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -15,6 +15,7 @@
 #include <time.h>
 
 #define PAGE 4096ul
+#define LINE 64
 
 static void copy(char *memory, size_t bytes)
 {
@@ -30,6 +31,13 @@ static void write_some(char *memory, size_t bytes, size_t permille)
         memory[i * pages / written * PAGE]++;
 }
 
+/* A byte of each line of 64, so that nothing of a page is as before. */
+static void write_lines(char *memory, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += LINE)
+        memory[at]++;
+}
+
 static void rest(long ms)
 {
     const struct timespec time = {ms / 1000, ms % 1000 * 1000000};
@@ -41,7 +49,9 @@ static double round_ns(char *memory, size_t bytes, size_t permille)
     double slowest, start;
     MPI_Barrier(MPI_COMM_WORLD);
     start = MPI_Wtime();
-    if (permille)
+    if (permille > 1000)
+        write_lines(memory, bytes);
+    else if (permille)
         write_some(memory, bytes, permille);
     else
         copy(memory, bytes);
