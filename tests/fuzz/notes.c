@@ -103,10 +103,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     for (size_t i = 0; i < notes; i++)
         aim(&all[i]);
     const struct shared_rank ranks[] = {
-        {getpid(), &none, (uintptr_t)all, (uint32_t)half},
-        {getpid(), &none, (uintptr_t)(all + half), (uint32_t)(notes - half)},
+        {getpid(), &none, (uintptr_t)all, (uint32_t)half, 0},
+        {getpid(), &none, (uintptr_t)(all + half), (uint32_t)(notes - half), 1},
     };
     notes_meet(ranks, 2);
+    if (notes_find_needed_child(ranks, 2, text, sizeof text))
+        must(text[0] && memchr(text, '\0', sizeof text));
     if (notes_find_lost(ranks, 2, text, sizeof text))
         must(text[0] && memchr(text, '\0', sizeof text));
     if (shared_find(ranks, 2, &objects, text, sizeof text, &err) == 0)
