@@ -220,9 +220,11 @@ static bool is_told(struct watch *watch, const char *text)
     const char *reason = strchr(text, ':');
     if (!reason)
         return false;
-    if (!strncmp(watch->told_reason, reason, sizeof watch->told_reason - 1))
-        return true;
-    snprintf(watch->told_reason, sizeof watch->told_reason, "%s", reason);
+    for (size_t i = 0; i < COUNT(watch->told_reasons); i++)
+        if (!strncmp(watch->told_reasons[i], reason, sizeof watch->told_reasons[i] - 1))
+            return true;
+    char *place = watch->told_reasons[watch->told_count++ % COUNT(watch->told_reasons)];
+    snprintf(place, sizeof watch->told_reasons[0], "%s", reason);
     return false;
 }
 

@@ -60,15 +60,16 @@ struct watch {
     char trouble[128];      /* why belay has ended the launch itself; "": it has not */
     uint32_t cut[2];        /* then: the nodes whose link was lost */
     /* Private. */
-    bool is_end_asked;     /* and nobody has been answered */
-    long long kill_at_ms;  /* when patience ends; 0: not to be ended */
-    long long ask_at_ms;   /* when to ask it to end; 0: no more, or not at all */
-    int ask_with;          /* this signal */
-    bool is_ending;        /* it has lost a rank, and ends by itself */
-    long long nudge_at_ms; /* when to wake it as it waits for ranks to end; 0: not to be */
-    long long ended_at_ms; /* when the user's first signal came */
-    char told_reason[200]; /* of the line that was aborted last; "": none was */
-    long long tell_at_ms;  /* when to say that no rank has come; 0: one has, or it is said */
+    bool is_end_asked;         /* and nobody has been answered */
+    long long kill_at_ms;      /* when patience ends; 0: not to be ended */
+    long long ask_at_ms;       /* when to ask it to end; 0: no more, or not at all */
+    int ask_with;              /* this signal */
+    bool is_ending;            /* it has lost a rank, and ends by itself */
+    long long nudge_at_ms;     /* when to wake it as it waits for ranks to end; 0: not to be */
+    long long ended_at_ms;     /* when the user's first signal came */
+    char told_reasons[8][200]; /* of the lines that were aborted last; "": none was */
+    uint32_t told_count;
+    long long tell_at_ms; /* when to say that no rank has come; 0: one has, or it is said */
 };
 
 /*

@@ -20,6 +20,7 @@ OF_TESTS = {
 }
 STEPS = {"mem_ops": 60, "pickles": 90}
 USUAL_STEPS = 240
+KEEP_A_CHILD = ("mem_ops", )  # which runs at each line
 AT_ONCE = ("heat", "melt")  # as fast as they can, to their ends
 
 

@@ -107,7 +107,8 @@ class Trial:
         nodes = ["--nodes", str(plan.nodes), "--local"] if plan.nodes > 1 else []
         spares = ["--spares", str(plan.spares)] if plan.spares else []
         tree = ["--fan-out", str(plan.fan_out)] if plan.fan_out else []
-        return [*nodes, *spares, *tree, "--max-restarts", "20", "--comeback", f"{plan.comeback_ms}ms"]
+        children = ["--children", "lose"] if self.program.name in cases.KEEP_A_CHILD else []
+        return [*nodes, *spares, *tree, *children, "--max-restarts", "20", "--comeback", f"{plan.comeback_ms}ms"]
 
     def start_agents(self):
         """Those of nodes whose faults no other agent has. They stay as long as these connections are open."""

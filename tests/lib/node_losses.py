@@ -99,6 +99,11 @@ LEFT_OUT = {
     **{f"agent.load.{step}": "of images whose ranks run before they have come: test_demand.py"
        for step in ("ask", "others", "rest", "send", "fill", "touched", "taken", "write", "attach", "fault", "whole")},
     "rank.load.mapped": "the same",
+    "agent.rebuild.lend": "of images that are made again while their ranks run: test_demand_parity.py",
+    **{f"agent.archive.{step}": "of lines on disk: test_archive.py" for step in ("begin", "write", "part", "read")},
+    "arbiter.archive.manifest": "the same",
+    "agent.witness": "of tests alone: test_witness.py",
+    "fabric.rate": "of a rate, not of a moment: bench/README.md",
     **{f"agent.refill.{step}": "of what is made again after a loss: test_reprotect.py"
        for step in ("send", "taken", "kept", "made", "swap", "swapped")},
     "agent.verify": "in `belay verify` alone, for which neither a line nor a restart waits",

@@ -178,9 +178,69 @@ static void act_system(void)
     say(" %x", (unsigned)status);
 }
 
+/* ---- ended, and not waited for yet ---- */
+
+#define LEFT 4
+
+static pid_t left[LEFT]; /* 0: none */
+static int left_how[LEFT];
+
+static void act_leave(void)
+{
+    siginfo_t info;
+    int at = (int)pick(LEFT), how = (int)PICK_ONE(-3, -200, SIGTERM, SIGKILL);
+    say(" %d: %d", at, how);
+    if (left[at])
+        return;
+    pid_t pid = fork();
+    if (pid == 0) {
+        signal(SIGTERM, SIG_DFL);
+        sigset_t none;
+        sigemptyset(&none);
+        sigprocmask(SIG_SETMASK, &none, NULL);
+        if (how > 0)
+            raise(how);
+        _exit(-how);
+    }
+    int result;
+    while ((result = waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT)) < 0 && errno == EINTR)
+        ;
+    if (result < 0) { /* SIGCHLD is ignored */
+        say(" %s", error_name(errno));
+        return;
+    }
+    left[at] = pid;
+    left_how[at] = how;
+}
+
+static void act_collect(void)
+{
+    siginfo_t info = {.si_pid = 0};
+    int at = (int)pick(LEFT), way = (int)pick(3), status = -1;
+    if (!left[at]) {
+        say(" none");
+        return;
+    }
+    if (way == 0)
+        waitid(P_PID, (id_t)left[at], &info, WEXITED | WNOWAIT);
+    pid_t got = way == 1 ? wait4(left[at], &status, WNOHANG, NULL) : waitpid(left[at], &status, 0);
+    bool is_right =
+        got == left[at] && (left_how[at] > 0 ? WIFSIGNALED(status) && WTERMSIG(status) == left_how[at]
+                                             : WIFEXITED(status) && WEXITSTATUS(status) == -left_how[at]);
+    if (!is_right || (way == 0 && info.si_pid != left[at]))
+        wrong("a child that has ended: %x (%s)", (unsigned)status, error_name(errno));
+    if (waitpid(left[at], NULL, WNOHANG) != -1 || errno != ECHILD)
+        wrong("a child ends twice");
+    say(" %x", (unsigned)status);
+    left[at] = 0;
+}
+
 static const struct operation operations[] = {
-    {"look", 4, act_look}, {"history", 3, act_history},       {"share", 2, act_share},   {"end", 2, act_end},
-    {"stop", 1, act_stop}, {"grandchild", 1, act_grandchild}, {"system", 1, act_system}, {NULL, 0, NULL},
+    {"leave", 2, act_leave},   {"collect", 3, act_collect},
+    {"look", 4, act_look},     {"history", 3, act_history},
+    {"share", 2, act_share},   {"end", 2, act_end},
+    {"stop", 1, act_stop},     {"grandchild", 1, act_grandchild},
+    {"system", 1, act_system}, {NULL, 0, NULL},
 };
 
 const struct kind kind_children = {.name = "children", .operations = operations};
