@@ -21,6 +21,7 @@
 #include "common/wire/client.h"
 #include "common/wire/epoch_record.h"
 #include "common/wire/placement.h"
+#include "common/wire/rundir.h"
 #include "common/wire/states.h"
 #include "common/wire/status_file.h"
 #include "common/wire/undo.h"
@@ -138,7 +139,7 @@ static void remove_directories(const char *rundir)
     for (size_t i = 0; i < sizeof leftovers / sizeof leftovers[0]; i++)
         if (snprintf(path, sizeof path, "%s/%s", rundir, leftovers[i]) < PATH_MAX)
             unlink(path);
-    rmdir(rundir);
+    rundir_remove(rundir);
 }
 
 static int clean_without_agent(const char *rundir, const char *job, unsigned *count, struct belay_error *err)

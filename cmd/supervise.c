@@ -147,6 +147,7 @@ int supervise(const struct job_plan *plan)
     struct supervisor s = {.plan = plan,
                            .settings = BELAY__WIRE__JOB_SETTINGS__INIT,
                            .detach = DETACH_NONE,
+                           .folder = -1,
                            .signals.fd = -1,
                            .archive_lock = -1,
                            .comeback.child = HOSTS_CHILD_NONE};
@@ -281,7 +282,7 @@ static int prepare(struct supervisor *s, struct belay_error *err)
         return belay_error_set(err, ENOMEM, "out of memory");
     if (layout_find(&s->layout, err) || layout_check(&s->layout, err))
         return -1;
-    if (rundir_resolve(given, sizeof given, true, err))
+    if (rundir_resolve(given, sizeof given, true, err) || (s->folder = rundir_hold(given, err)) < 0)
         return -1;
     s->watch.is_own_group = !has_terminal();
     if (!realpath(given, s->rundir))
@@ -435,5 +436,7 @@ static void release(struct supervisor *s)
     archive_manifest_free(s->manifest);
     if (s->archive_lock >= 0)
         close(s->archive_lock);
+    if (s->folder >= 0)
+        close(s->folder);
     settings_release(&s->settings);
 }

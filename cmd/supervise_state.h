@@ -33,6 +33,7 @@ struct supervisor {
     const struct job_plan *plan;
     struct install_layout layout;
     char rundir[PATH_MAX]; /* absolute */
+    int folder;            /* the directory, which is not removed meanwhile (rundir_hold()); -1: not yet */
     char *name;
     char **argv;
     char **environment;

@@ -40,17 +40,27 @@ struct host {
 
 /* ---- joining ---- */
 
-static int find_rundir(struct host *host, struct belay_error *err)
+static int make_folders(struct host *host, const char *name, struct belay_error *err)
 {
-    char name[HOST_NAME_MAX + 1];
-    if (gethostname(name, sizeof name) < 0)
-        return belay_error_errno(err, "this host has no name");
     if (placement_hosts_dir(host->rundir, sizeof host->rundir, host->of->rundir, err) < 0 ||
         rundir_make(host->rundir, err) < 0 ||
         placement_host_rundir(host->rundir, sizeof host->rundir, host->of->rundir, name, err) < 0 ||
         rundir_make(host->rundir, err) < 0)
         return -1;
     return 0;
+}
+
+static int find_rundir(struct host *host, struct belay_error *err)
+{
+    char name[HOST_NAME_MAX + 1];
+    if (gethostname(name, sizeof name) < 0)
+        return belay_error_errno(err, "this host has no name");
+    int held = rundir_hold(host->of->rundir, err); /* until there is something in it */
+    if (held < 0)
+        return -1;
+    int rc = make_folders(host, name, err);
+    close(held);
+    return rc;
 }
 
 static int connect_one(const char *address, uint16_t port)

@@ -9,6 +9,8 @@ import pytest
 from belaytest import assert_recovered, assert_restored, assert_same_result, newest_line, recover_twice
 from nodes import wait_said
 from programs import Program, pools
+import traces
+from waiting import wait_for
 
 
 def kill_after_two_lines(job):
@@ -72,6 +74,30 @@ def test_children_at_a_line(sandbox, programs):
     """A restart does not change what a command, a worker and a child that has ended tell the program."""
     job = sandbox.run(programs.test_program("children", "--steps", 100, "--seconds", 3, ranks=2))
     recover_twice(job)
+
+
+def wait_for_second_sleep(job, rank):
+    """In the middle of a command of the shell, which the rank has started some lines ago."""
+    def sleeps():
+        rank_pid = job.pids[job.status()["epoch"]][rank]
+        shells = [pid for pid, name in traces.children_of(rank_pid).items() if name == "sh"]
+        return [pid for shell in shells for pid, name in traces.children_of(shell).items() if name == "sleep"]
+    wait_for(sleeps, 30, "a command of the rank")
+    first = sleeps()
+    wait_for(lambda: sleeps() not in ([], first), 30, "its second part")
+
+
+def test_children_whose_output_is_read(sandbox, programs):
+    """Each kill comes while a command runs that has begun several lines ago."""
+    job = sandbox.run(programs.test_program("children", "--mode", "feeding", "--steps", 24, "--seconds", 1, ranks=2),
+                      interval="100ms")
+    for step in (9, 19):
+        job.wait_step(step)
+        wait_for_second_sleep(job, 0)
+        job.kill_and_recover()
+    assert "reads what a process of its own writes" in job.errors, job.errors
+    job.finish()
+    assert_recovered(job)
 
 
 def test_a_child_that_runs_for_ever(sandbox, programs):

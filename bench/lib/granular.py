@@ -11,7 +11,7 @@ from runs import PROGRAMS, count_steps
 
 JOB = "bench"
 NODES = 2  # and ranks
-LENGTH_S = 20
+LENGTH_S, SLOW_LENGTH_S = 20, 60  # of a program, natively; the latter over a slow link, where a first line takes 10 s
 INTERVAL = "2s"
 LIMIT_S = 600
 NPB_VARIABLE = "BENCH_NPB"  # a folder with programs of NPB, bt.B.x or bt.B.2, as tests/campaigns/compatibility builds them
@@ -49,7 +49,7 @@ def measure_lines_time(environment, pairs):
 def measure_compress(environment, pairs):
     """Over a link that is slower than the compressors: medians of the lines of a job, against the same job without --compress."""
     results = []
-    for name, native in _commands(environment):
+    for name, native in _commands(environment, SLOW_LENGTH_S):
         found = {word: {"protect_ms": [], "sent_bytes": []} for word in COMPRESSORS}
         for _ in range(pairs):
             medians = {word: _medians(environment, native, word) for word in ("none", *COMPRESSORS)}
@@ -72,14 +72,14 @@ def _medians(environment, native, word):
     return {what: statistics.median(line[what] for line in lines) for what in ("protect_ms", "sent_bytes")}
 
 
-def _commands(environment):
+def _commands(environment, length_s=LENGTH_S):
     """Name and native command of each program that is here."""
     for name, kind in PROGRAMS.items():
         try:
             subject = kind(environment)
         except BenchError:
             continue  # it is not installed
-        steps = count_steps(environment, subject, LENGTH_S)
+        steps = count_steps(environment, subject, length_s)
         yield name, environment.mpirun(subject.command(steps), NODES, "none")
     folder = os.environ.get(NPB_VARIABLE, "")
     for name in NPB if folder else ():

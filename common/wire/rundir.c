@@ -8,10 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#define HOLD_TRIES 100
 #define LINKS_MAX 40 /* as the kernel has it */
 #define OTHERS (S_IRWXG | S_IRWXO)
 #define OTHERS_WRITE (S_IWGRP | S_IWOTH)
@@ -68,6 +70,44 @@ int rundir_make(const char *path, struct belay_error *err)
         return belay_error_errno(err, "cannot make the run directory %s usable", path);
     }
     return rundir_check(path, err);
+}
+
+/* Is the open directory still what the path names? Another one may have taken its place. */
+static bool is_still(int fd, const char *path)
+{
+    struct stat held, named;
+    return fstat(fd, &held) == 0 && lstat(path, &named) == 0 && held.st_dev == named.st_dev &&
+           held.st_ino == named.st_ino;
+}
+
+static int open_folder(const char *path)
+{
+    return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int rundir_hold(const char *path, struct belay_error *err)
+{
+    for (int tries = 0; tries < HOLD_TRIES; tries++) {
+        if (rundir_make(path, err) < 0)
+            return -1;
+        int fd = open_folder(path);
+        if (fd < 0 && errno != ENOENT)
+            return belay_error_errno(err, "cannot use the run directory %s", path);
+        if (fd >= 0 && flock(fd, LOCK_SH) == 0 && is_still(fd, path))
+            return fd;
+        if (fd >= 0)
+            close(fd);
+    }
+    return belay_error_set(err, EAGAIN, "the run directory %s is removed again and again: who does that?", path);
+}
+
+void rundir_remove(const char *path)
+{
+    int fd = open_folder(path);
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_still(fd, path))
+        rmdir(path);
+    if (fd >= 0)
+        close(fd);
 }
 
 static int rundir_name(char *path, size_t path_bytes, struct belay_error *err)

@@ -27,4 +27,13 @@ int rundir_check(const char *path, struct belay_error *err);
 /* Make it unless it is there, and check it. Returns 0, or -1 with err. */
 int rundir_make(const char *path, struct belay_error *err);
 
+/*
+ * The same, and keep it from being removed. An agent that leaves removes an empty directory, also in the
+ * moment in which the next job begins to use it. Returns a descriptor, which the caller closes when it needs
+ * the directory no more, or -1 with err.
+ */
+int rundir_hold(const char *path, struct belay_error *err);
+/* Remove it, unless it has entries or somebody holds it. */
+void rundir_remove(const char *path);
+
 #endif

@@ -36,6 +36,7 @@ enum share_child {
     SHARE_CHILD_NEW = 1,         /* it was not there at the line before */
     SHARE_CHILD_AWAITED = 2,     /* a thread of the rank waits for a child */
     SHARE_CHILD_OWN_PROGRAM = 4, /* it was forked, and has executed nothing: a part of the program */
+    SHARE_CHILD_FEEDS = 8,       /* the rank reads what it writes */
 };
 
 /* Of a SHARE_PIPE. */

@@ -16,6 +16,7 @@
 
 #include "common/util/array.h"
 #include "common/wire/shares.h"
+#include "mpi-layer/lower/feeds.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/shares.h"
 #include "mpi-layer/lower/vk_child.h"
@@ -107,6 +108,8 @@ static void tell_agent(pid_t pid, bool is_waited_for)
 {
     int flags = (is_waited_for ? SHARE_CHILD_AWAITED : 0) | (has(&former, pid) ? 0 : SHARE_CHILD_NEW) |
                 (runs_own_program(pid) ? SHARE_CHILD_OWN_PROGRAM : 0);
+    if (!flags && feeds_program(pid))
+        flags = SHARE_CHILD_FEEDS;
     shares_note(&(struct share_note){.kind = SHARE_CHILD, .fd = -1, .id = pid, .kernel_id = flags});
 }
 

@@ -147,7 +147,7 @@ void daemon_destroy(struct daemon *daemon)
         remove_file(daemon, "agent.log");
         remove_file(daemon, "agent.lock");
         undo_remove_base(daemon->agent.rundir);
-        rmdir(daemon->agent.rundir); /* fails while records are there */
+        rundir_remove(daemon->agent.rundir); /* not while records are there, or a job begins */
         close(daemon->lock);
     }
     free(daemon);

@@ -103,14 +103,16 @@ static void name_process(pid_t pid, char name[16])
 
 static void describe_child(uint32_t rank, const struct share_note *note, char *text, size_t text_bytes)
 {
+    const char *what = "has just started a process";
     char name[16];
     name_process((pid_t)note->id, name);
-    snprintf(text, text_bytes, "rank %u %s (%s), which a restart could not bring back", rank,
-             note->kernel_id & SHARE_CHILD_AWAITED ? "waits for a process of its own"
-             : note->kernel_id & SHARE_CHILD_OWN_PROGRAM
-                 ? "has a forked process that is a part of its program"
-                 : "has just started a process",
-             name);
+    if (note->kernel_id & SHARE_CHILD_AWAITED)
+        what = "waits for a process of its own";
+    else if (note->kernel_id & SHARE_CHILD_OWN_PROGRAM)
+        what = "has a forked process that is a part of its program";
+    else if (note->kernel_id & SHARE_CHILD_FEEDS)
+        what = "reads what a process of its own writes";
+    snprintf(text, text_bytes, "rank %u %s (%s), which a restart could not bring back", rank, what, name);
 }
 
 bool notes_find_needed_child(const struct shared_rank *ranks, uint32_t count, char *text, size_t text_bytes)

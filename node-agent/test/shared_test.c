@@ -355,6 +355,9 @@ static void test_notes(void **state)
     assert_true(notes_find_lost(ranks, CHILDREN, text, sizeof text));
     assert_non_null(strstr(text, "rank 1 has child processes"));
     assert_false(notes_find_needed_child(ranks, CHILDREN, text, sizeof text));
+    notes[6].kernel_id = SHARE_CHILD_FEEDS;
+    assert_true(notes_find_needed_child(ranks, CHILDREN, text, sizeof text));
+    assert_non_null(strstr(text, "rank 1 reads what a process of its own writes ("));
     notes[6].kernel_id = SHARE_CHILD_NEW;
     assert_true(notes_find_needed_child(ranks, CHILDREN, text, sizeof text));
     assert_non_null(strstr(text, "rank 1 has just started a process ("));

@@ -5,6 +5,9 @@
  * child that has ended in the step before, which is waited for now, in one of many ways. A restart must not
  * change what any of them tells.
  *
+ * --mode feeding: also commands over several lines, whose output is read through a pipe (popen, and a pair of
+ * sockets) and counts, as does their status.
+ *
  * --mode long: also another program that runs for ever. After a restart it has been killed: a handler of
  * SIGCHLD hears of it, and waiting tells so, once. Then there is a new one.
  */
@@ -18,6 +21,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -163,16 +167,66 @@ static void long_one(void)
     child = start_long();
 }
 
+/* ---- one whose output is read ---- */
+
+#define FEEDING_EVERY 10
+#define FEEDING "sleep 0.4; echo begun; sleep 0.4; echo 42"
+
+static void by_popen(char *text, size_t bytes)
+{
+    FILE *output = popen(FEEDING, "r");
+    CHECK(output);
+    size_t got = fread(text, 1, bytes - 1, output);
+    text[got] = '\0';
+    CHECK(pclose(output) == 0);
+}
+
+static void by_pair(char *text, size_t bytes)
+{
+    int ends[2], status;
+    size_t got = 0;
+    ssize_t more;
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        dup2(ends[1], STDOUT_FILENO);
+        execlp("sh", "sh", "-c", FEEDING, NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    while ((more = read(ends[0], text + got, bytes - 1 - got)) > 0)
+        got += (size_t)more;
+    text[got] = '\0';
+    close(ends[0]);
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void feeding(void)
+{
+    char text[64];
+    if (step % FEEDING_EVERY)
+        return;
+    if (step % (2 * FEEDING_EVERY))
+        by_popen(text, sizeof text);
+    else
+        by_pair(text, sizeof text);
+    CHECK(!strcmp(text, "begun\n42\n"));
+    digest_add_number(&program.digest, strlen(text));
+}
+
 int main(int argc, char **argv)
 {
     struct sigaction action = {.sa_sigaction = on_child, .sa_flags = SA_SIGINFO | SA_RESTART};
     MPI_Init(&argc, &argv);
     program_begin(&program, "children", argc, argv);
-    if (*program.mode)
+    bool is_long = !strcmp(program.mode, "long");
+    if (is_long)
         sigaction(SIGCHLD, &action, NULL);
     for (step = 1; step <= program.steps; step++) {
-        if (*program.mode)
+        if (is_long)
             long_one();
+        if (!strcmp(program.mode, "feeding"))
+            feeding();
         command();
         worker();
         ended();

@@ -102,6 +102,32 @@ static void expect_refusal(int code, const char *words)
     assert_int_equal(errno, code);
 }
 
+/* An agent that leaves does not take it away from the job that begins. */
+static void test_directory_that_is_held(void **state)
+{
+    (void)state;
+    char jobs[PATH_MAX + 8];
+    struct belay_error err = {0};
+    rundir_remove(rundir); /* of one that is not there */
+    int held = rundir_hold(rundir, &err);
+    assert_true(held >= 0);
+    rundir_remove(rundir);
+    assert_int_equal(access(rundir, F_OK), 0);
+    int other = rundir_hold(rundir, &err);
+    assert_true(other >= 0);
+    close(held);
+    rundir_remove(rundir);
+    assert_int_equal(access(rundir, F_OK), 0);
+    close(other);
+    snprintf(jobs, sizeof jobs, "%s/jobs", rundir);
+    assert_int_equal(mkdir(jobs, 0700), 0);
+    rundir_remove(rundir);
+    assert_int_equal(access(rundir, F_OK), 0); /* it has a record */
+    assert_int_equal(rmdir(jobs), 0);
+    rundir_remove(rundir);
+    assert_int_equal(access(rundir, F_OK), -1);
+}
+
 /* To others, even if they may only look. */
 static void test_open_directory_is_refused(void **state)
 {
@@ -268,6 +294,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         EACH(test_made_private),
+        EACH(test_directory_that_is_held),
         EACH(test_default_of_each_user),
         EACH(test_open_directory_is_refused),
         EACH(test_place_of_others_is_refused),

@@ -1,0 +1,17 @@
+/*
+ * feeds.h - does the program read what a child writes? Such a child is needed: without it the program would
+ * find the end of what it reads, and take the child for one that was killed.
+ */
+#ifndef BELAY_MPI_LAYER_LOWER_FEEDS_H
+#define BELAY_MPI_LAYER_LOWER_FEEDS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * Has the process open for writing a pipe that the rank reads, the other end of a pair of sockets, or a
+ * terminal whose master the rank has? When the descriptors are noted, and the threads stand.
+ */
+bool feeds_program(pid_t pid);
+
+#endif
