@@ -107,16 +107,18 @@ def test_a_child_that_runs_for_ever(sandbox, programs):
     assert "has child processes that run" in job.errors, job.errors
 
 
-def test_a_pool_of_workers(sandbox):
-    """They are a part of the program: no line is taken, which is said, and a loss begins from the start."""
-    job = sandbox.run(pools("--steps", "40", "--seconds", "2"), interval="200ms")
+@pytest.mark.parametrize("method, reason", [("fork", "a forked process"), ("spawn", "reads what a process of its own"),
+                                            ("forkserver", "reads what a process of its own")])
+def test_a_pool_of_workers(sandbox, method, reason):
+    """The program waits for them: no line is taken, which is said, and a loss begins from the start."""
+    job = sandbox.run(pools("--steps", "40", "--seconds", "2", "--method", method), interval="200ms")
     wait_said(job, "no line is taken while rank")
     status = job.kill_and_recover()
     assert status["history"][-1]["restored_line"] == 0 and newest_line(status) == 0, status
     job.let_hurry()
     job.wait()
     assert_same_result(job)
-    assert job.errors.count("a forked process") <= 4, job.errors
+    assert reason in job.errors and job.errors.count(reason) <= 4, job.errors
 
 
 def test_memory_and_files_without_a_name(sandbox, programs):

@@ -7,12 +7,7 @@ import argparse
 import multiprocessing
 import os
 
-from mpi4py import MPI
-
 from pace import incarnation, rest_after
-
-COMM = MPI.COMM_WORLD
-RANK = COMM.Get_rank()
 
 
 def square(number):
@@ -20,21 +15,27 @@ def square(number):
 
 
 def main():
+    from mpi4py import MPI  # not in workers that were spawned  # pylint: disable=import-outside-toplevel
+
+    comm = MPI.COMM_WORLD
+    rank = comm.Get_rank()
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=0)
     parser.add_argument("--trace")
+    parser.add_argument("--method", default="fork")
     options = parser.parse_args()
     total = 0
-    with multiprocessing.get_context("fork").Pool(2) as pool:
+    with multiprocessing.get_context(options.method).Pool(2) as pool:
         for step in range(1, options.steps + 1):
-            total = COMM.allreduce(total + sum(pool.map(square, range(step + RANK)))) % 1000003
-            if RANK == 0 and options.trace:
+            total = comm.allreduce(total + sum(pool.map(square, range(step + rank)))) % 1000003
+            if rank == 0 and options.trace:
                 with open(options.trace, "a", encoding="ascii") as trace:
                     os.write(trace.fileno(), f"{incarnation()} {step} 0\n".encode())
             rest_after(step, options.steps, options.seconds)
-    if RANK == 0:
+    if rank == 0:
         print(total)
 
 
-main()
+if __name__ == "__main__":  # a worker that was spawned imports this file
+    main()
