@@ -98,7 +98,8 @@ int rundir_hold(const char *path, struct belay_error *err)
         if (fd >= 0)
             close(fd);
     }
-    return belay_error_set(err, EAGAIN, "the run directory %s is removed again and again: who does that?", path);
+    return belay_error_set(err, EAGAIN, "the run directory %s is removed again and again: who does that?",
+                           path);
 }
 
 void rundir_remove(const char *path)

@@ -45,8 +45,8 @@ static bool is_torn_pair(const struct fd_record *record)
     struct ucred maker;
     socklen_t peer_bytes = sizeof peer, maker_bytes = sizeof maker;
     return record->kind == FD_SOCKET && !sockets_are_whole(record) &&
-           getpeername(record->fd, (struct sockaddr *)&peer, &peer_bytes) == 0 && peer.sun_family == AF_UNIX &&
-           peer_bytes <= sizeof peer.sun_family &&
+           getpeername(record->fd, (struct sockaddr *)&peer, &peer_bytes) == 0 &&
+           peer.sun_family == AF_UNIX && peer_bytes <= sizeof peer.sun_family &&
            getsockopt(record->fd, SOL_SOCKET, SO_PEERCRED, &maker, &maker_bytes) == 0 &&
            maker.pid == (pid_t)VK->pid;
 }
