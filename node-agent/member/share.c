@@ -52,8 +52,8 @@ static int add_old(struct share_pages *pages, const struct run_set *set);
 static int add_piece(struct share_pages *pages, struct share_piece piece);
 static int read_block(struct share *share);
 static int read_all(int fd, uint8_t *to, uint64_t bytes, uint64_t offset);
-static bool make_record(struct share *share);
-static int take_record(struct share_intake *intake);
+static size_t make_record(struct share *share, uint8_t *to);
+static int take_record(struct share_intake *intake, const uint8_t *bytes);
 static uint8_t *find_page(struct share_intake *intake, uint64_t address);
 static void fold(const struct code_factor *factor, uint64_t mask, const uint8_t *lines, uint8_t *page);
 
@@ -294,26 +294,40 @@ uint64_t share_bound(const struct share *share)
     return pages * SHARE_RECORD_BYTES;
 }
 
+/* What is left of a record that had no room. */
+static size_t give_rest(struct share *share, uint8_t *to, size_t room)
+{
+    size_t left = share->record_bytes - share->record_at, count = left < room ? left : room;
+    memcpy(to, share->record + share->record_at, count);
+    share->record_at += count;
+    return count;
+}
+
+/* The next record, or as much of it as there is room for. Returns 0 if what has been read is used up. */
+static size_t give_record(struct share *share, uint8_t *to, size_t room)
+{
+    if (room >= SHARE_RECORD_BYTES)
+        return make_record(share, to);
+    share->record_bytes = make_record(share, share->record);
+    share->record_at = 0;
+    return give_rest(share, to, room);
+}
+
 ssize_t share_fill(void *context, uint8_t *to, size_t room)
 {
     struct share *share = context;
-    size_t put = 0;
+    size_t put = give_rest(share, to, room);
     while (put < room) {
         if (__atomic_load_n(&share->is_cancelled, __ATOMIC_SEQ_CST)) {
             errno = ECANCELED;
             return -1;
         }
-        if (share->record_at == share->record_bytes && !make_record(share)) {
-            int rc = read_block(share);
-            if (rc < 0)
-                return -1;
-            if (rc == 0)
-                break;
-            continue;
-        }
-        size_t left = share->record_bytes - share->record_at, count = left < room - put ? left : room - put;
-        memcpy(to + put, share->record + share->record_at, count);
-        share->record_at += count;
+        size_t count = give_record(share, to + put, room - put);
+        int rc = count > 0 ? 1 : read_block(share);
+        if (rc < 0)
+            return -1;
+        if (rc == 0)
+            break;
         put += count;
     }
     /* the memory of what is staged may be used for the next line once this one is over */
@@ -395,8 +409,8 @@ static int read_all(int fd, uint8_t *to, uint64_t bytes, uint64_t offset)
     return 0;
 }
 
-/* Of the next page that has changed. False: there is none in what has been read. */
-static bool make_record(struct share *share)
+/* Of the next page that has changed. Returns its size, 0: there is none in what has been read. */
+static size_t make_record(struct share *share, uint8_t *to)
 {
     uint8_t product[IMAGE_PAGE_BYTES], both[IMAGE_PAGE_BYTES];
     while (share->at < share->bytes) {
@@ -414,13 +428,10 @@ static bool make_record(struct share *share)
             fresh = product;
             old = NULL;
         }
-        memcpy(share->record, &record, sizeof record);
-        share->record_bytes =
-            sizeof record + lines_pack_xor(record.lines, old, fresh, share->record + sizeof record);
-        share->record_at = 0;
-        return true;
+        memcpy(to, &record, sizeof record);
+        return sizeof record + lines_pack_xor(record.lines, old, fresh, to + sizeof record);
     }
-    return false;
+    return 0;
 }
 
 uint64_t share_page_bytes(const struct share *share)
@@ -455,29 +466,54 @@ void share_intake_begin(struct share_intake *intake, struct share_sum *sum, shar
     code_factor_set(&intake->factor, 1);
 }
 
+/* Of a record whose header has come: its size; 0: it is none. */
+static size_t record_size(const uint8_t *bytes)
+{
+    struct share_record record;
+    memcpy(&record, bytes, sizeof record);
+    return record.lines ? sizeof record + lines_bytes(record.lines) : 0;
+}
+
+/* A record that has come as a whole, where it is. Returns its size, 0: it has not, or -1 with errno. */
+static ssize_t take_in_place(struct share_intake *intake, const uint8_t *bytes, size_t count)
+{
+    size_t whole = intake->got == 0 && count > sizeof(struct share_record) ? record_size(bytes) : SIZE_MAX;
+    if (whole == 0) {
+        errno = EBADMSG;
+        return -1;
+    }
+    return whole > count ? 0 : take_record(intake, bytes) < 0 ? -1 : (ssize_t)whole;
+}
+
+/* The same of one that comes in parts. */
+static ssize_t take_part(struct share_intake *intake, const uint8_t *bytes, size_t count)
+{
+    const size_t header = sizeof(struct share_record);
+    size_t whole = intake->got >= header ? record_size(intake->record) : header;
+    size_t used = whole - intake->got < count ? whole - intake->got : count;
+    memcpy(intake->record + intake->got, bytes, used);
+    intake->got += used;
+    if (intake->got == header && record_size(intake->record) == 0) {
+        errno = EBADMSG;
+        return -1;
+    }
+    if (intake->got > header && intake->got == whole) {
+        intake->got = 0;
+        return take_record(intake, intake->record) < 0 ? -1 : (ssize_t)used;
+    }
+    return (ssize_t)used;
+}
+
 int share_intake_take(struct share_intake *intake, const uint8_t *bytes, size_t count)
 {
     while (count > 0) {
-        struct share_record record;
-        size_t whole = sizeof record, used;
-        if (intake->got >= sizeof record) {
-            memcpy(&record, intake->record, sizeof record);
-            whole += lines_bytes(record.lines);
-        }
-        used = whole - intake->got < count ? whole - intake->got : count;
-        memcpy(intake->record + intake->got, bytes, used);
-        intake->got += used;
-        bytes += used;
-        count -= used;
-        if (intake->got > sizeof record && intake->got == whole && take_record(intake) < 0)
+        ssize_t used = take_in_place(intake, bytes, count);
+        if (used == 0)
+            used = take_part(intake, bytes, count);
+        if (used < 0)
             return -1;
-        if (intake->got == sizeof record) {
-            memcpy(&record, intake->record, sizeof record);
-            if (record.lines == 0) {
-                errno = EBADMSG;
-                return -1;
-            }
-        }
+        bytes += used;
+        count -= (size_t)used;
     }
     return 0;
 }
@@ -491,12 +527,11 @@ bool share_intake_end(struct share_intake *intake)
 }
 
 /* Nothing of it is believed but what is checked here. */
-static int take_record(struct share_intake *intake)
+static int take_record(struct share_intake *intake, const uint8_t *bytes)
 {
     struct share_sum *sum = intake->sum;
     struct share_record record;
-    memcpy(&record, intake->record, sizeof record);
-    intake->got = 0;
+    memcpy(&record, bytes, sizeof record);
     if (record.address % IMAGE_PAGE_BYTES != 0 || record.address >= LAYOUT_END) {
         errno = EBADMSG;
         return -1;
@@ -515,7 +550,7 @@ static int take_record(struct share_intake *intake)
     bool is_short = sum->pages >= sum->pages_max;
     sum->pages += !is_short;
     if (!is_short)
-        fold(&intake->factor, record.lines, intake->record + sizeof record, page);
+        fold(&intake->factor, record.lines, bytes + sizeof record, page);
     pthread_mutex_unlock(&sum->lock);
     errno = ENOMEM;
     return is_short ? -1 : 0;

@@ -202,6 +202,28 @@ static void test_records_that_are_refused(void **state)
 }
 
 /* Cut anywhere, a share is the same; what ends within a record is not whole. */
+/* The same bytes, whatever the room is for which they are asked. */
+static void check_fill_in_parts(struct share_pages *pages, const uint8_t *all, size_t count)
+{
+    const size_t rooms[] = {1, 15, 17, 1000, SHARE_RECORD_BYTES, SHARE_RECORD_BYTES + 1};
+    uint8_t coefficient = 1, part[SHARE_RECORD_BYTES + 1];
+    for (size_t i = 0; i < sizeof rooms / sizeof rooms[0]; i++) {
+        struct share *share = share_create(pages, go_as_they_are, &coefficient, 1);
+        size_t at = 0;
+        for (ssize_t got; (got = share_fill(share, part, rooms[i])) > 0; at += (size_t)got)
+            assert_memory_equal(part, all + at, (size_t)got);
+        assert_int_equal(at, count);
+        share_destroy(share);
+    }
+}
+
+static void take_in_parts(struct share_intake *intake, const uint8_t *bytes, size_t count, size_t most)
+{
+    for (size_t at = 0; at < count; at += most)
+        assert_int_equal(share_intake_take(intake, bytes + at, count - at < most ? count - at : most), 0);
+    assert_int_equal(intake->got, 0);
+}
+
 static void test_a_share_comes_in_pieces(void **state)
 {
     const uint64_t addresses[] = {0x1000, 0x2000}, seeds[] = {7, 8};
@@ -216,8 +238,10 @@ static void test_a_share_comes_in_pieces(void **state)
     (void)state;
     share_sum_init(&sum, image_make_memfd(&err), 1 << 20);
     share_intake_begin(&intake, &sum, NULL, NULL);
-    for (ssize_t at = 0; at < count; at++)
-        assert_int_equal(share_intake_take(&intake, buffer + at, 1), 0);
+    check_fill_in_parts(pages, buffer, (size_t)count);
+    const size_t parts[] = {1, 15, 16, 17, PAGE + 15, PAGE + 16, PAGE + 17, 2 * PAGE, sizeof buffer};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) /* an odd number of times */
+        take_in_parts(&intake, buffer, (size_t)count, parts[i]);
     assert_true(share_intake_end(&intake));
     read_page(sum.fd, 0x2000, page);
     fill(wanted, PAGE, 8);
