@@ -1,13 +1,13 @@
-"""docs/compatibility.md, from the outcomes of the campaign."""
+"""docs/compatibility.md and docs/compatibility-nodes.md, from the outcomes of the campaign."""
 
 import os
 import re
 import subprocess
 
-PAGE = """# Programs that were run
+PAGE = """# Programs that were run{title}
 
-Made by `tests/campaigns/compatibility/run --report`; not to be edited. Each program ran natively and under
-`belay run --interval {interval}` ({short} for short ones), with `kill -9` of a random rank at half time. "Same" means:
+Made by `tests/campaigns/compatibility/run{arguments} --report`; not to be edited. Each program ran natively and under
+`belay run --interval {interval}{more}` ({short} for short ones), with `kill -9` of {victim} at half time. "Same" means:
 exit status, standard output and the output files are those of the native run, but for what
 `tests/campaigns/compatibility/rules.tsv` lets differ (times and rates), and the restart came from a committed line
 with new processes. Of mpi4py's tests, those that pass natively have to pass, unless they want a function that Belay
@@ -47,7 +47,16 @@ def _where(sources):
             "`tests/campaigns/compatibility/sources.py`.")
 
 
-def write(path, targets, results, sources, intervals):
+def _way(options):
+    """What the page says of how the programs were disturbed."""
+    if options.nodes <= 1:
+        return {"title": "", "arguments": "", "more": "", "victim": "a random rank"}
+    more = f" {options.options}" if options.options else ""
+    return {"title": " on several nodes", "arguments": f" --nodes {options.nodes}",
+            "more": f" --nodes {options.nodes} --local{more}", "victim": "all processes of a random node, its keeper among them,"}
+
+
+def write(path, targets, results, sources, intervals, options):
     rows = "\n".join(row(target, results[target.name]) for target in targets if target.name in results)
     with open(path, "w", encoding="utf-8") as file:
-        file.write(PAGE.format(interval=intervals[0], short=intervals[1], where=_where(sources), rows=rows))
+        file.write(PAGE.format(**_way(options), interval=intervals[0], short=intervals[1], where=_where(sources), rows=rows))
