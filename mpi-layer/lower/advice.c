@@ -17,15 +17,11 @@
 /* The next record; the table is in saved memory and only grows. */
 static struct vk_advice *next_record(void)
 {
-    if (VK->advice_count == VK->advice_capacity) {
-        uint64_t capacity = VK->advice_capacity ? 2 * VK->advice_capacity : 16;
-        struct vk_advice *table =
-            vk_larger(VK->advice, VK->advice_count * sizeof *table, capacity * sizeof *table);
-        if (!table)
-            return NULL;
-        VK->advice = table;
-        VK->advice_capacity = capacity;
-    }
+    struct vk_advice *table =
+        vk_reserve(VK->advice, VK->advice_count, &VK->advice_capacity, sizeof *table, 16);
+    if (!table)
+        return NULL;
+    VK->advice = table;
     return &VK->advice[VK->advice_count++];
 }
 

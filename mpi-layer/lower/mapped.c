@@ -117,16 +117,12 @@ static void note_identity(const char *path)
 {
     if (mapped_identity(path) || strlen(path) >= sizeof VK->shared_files->path)
         return;
-    if (VK->shared_count == VK->shared_capacity) {
-        uint64_t capacity = VK->shared_capacity ? 2 * VK->shared_capacity : 4;
-        struct vk_shared_file *table =
-            vk_larger(VK->shared_files, VK->shared_count * sizeof *table, capacity * sizeof *table);
-        is_table_full = !table;
-        if (!table)
-            return;
-        VK->shared_files = table;
-        VK->shared_capacity = capacity;
-    }
+    struct vk_shared_file *table =
+        vk_reserve(VK->shared_files, VK->shared_count, &VK->shared_capacity, sizeof *table, 4);
+    is_table_full = !table;
+    if (!table)
+        return;
+    VK->shared_files = table;
     struct vk_shared_file *file = &VK->shared_files[VK->shared_count++];
     strcpy(file->path, path);
     reopen_identify(path, &file->id);

@@ -21,15 +21,11 @@ static struct {
 
 void shares_note(const struct share_note *note)
 {
-    if (VK->shares_count == VK->shares_capacity) {
-        uint64_t capacity = VK->shares_capacity ? 2 * VK->shares_capacity : 64;
-        struct share_note *larger =
-            vk_larger(VK->shares, VK->shares_count * sizeof *larger, capacity * sizeof *larger);
-        if (!larger)
-            return;
-        VK->shares = larger;
-        VK->shares_capacity = capacity;
-    }
+    struct share_note *table =
+        vk_reserve(VK->shares, VK->shares_count, &VK->shares_capacity, sizeof *table, 64);
+    if (!table)
+        return;
+    VK->shares = table;
     VK->shares[VK->shares_count++] = *note;
 }
 

@@ -30,8 +30,12 @@ extern const int vk_trapped_calls[];
 long vk_create(void);
 /* Zeroed memory from the arena (never freed; callers reuse). NULL: out of memory. */
 void *vk_alloc(uint64_t bytes);
-/* A block of more bytes with what the first `used` bytes of an old one hold, which is not freed. */
-void *vk_larger(const void *old, uint64_t used, uint64_t bytes);
+/*
+ * Room for one entry more in a table of the arena (NULL: there is none yet), which has `first` entries to
+ * begin with. Returns the table, or a larger one with the same entries: the old one stays for those who look
+ * there. NULL: out of memory.
+ */
+void *vk_reserve(void *table, uint64_t count, uint64_t *capacity, uint64_t entry_bytes, uint64_t first);
 /* Is this /proc/self/exe, by one of its names? To the application it is VK->exe. */
 bool vk_is_own_exe(const char *path);
 /* True unless a vfork()ed child runs on its parent's memory. */

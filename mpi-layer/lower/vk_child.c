@@ -29,15 +29,11 @@ bool vk_child_is_blocking(long nr, long third, long fourth)
 
 bool vk_child_add(const struct vk_child *child)
 {
-    if (VK->child_count == VK->child_capacity) {
-        uint64_t capacity = VK->child_capacity ? 2 * VK->child_capacity : 16;
-        struct vk_child *larger =
-            vk_larger(VK->children, VK->child_count * sizeof *child, capacity * sizeof *child);
-        if (!larger)
-            return false;
-        VK->children = larger;
-        VK->child_capacity = capacity;
-    }
+    struct vk_child *table =
+        vk_reserve(VK->children, VK->child_count, &VK->child_capacity, sizeof *table, 16);
+    if (!table)
+        return false;
+    VK->children = table;
     VK->children[VK->child_count++] = *child;
     return true;
 }

@@ -55,17 +55,12 @@ static uint64_t own_pending(const char **failure)
 
 static void *reserve_info(struct signal_queue *queue)
 {
-    if (queue->count == queue->capacity) {
-        uint64_t capacity = queue->capacity ? 2 * queue->capacity : 8;
-        vk_threads_lock(); /* threads park side by side */
-        uint8_t(*larger)[INFO_BYTES] =
-            vk_larger(queue->infos, queue->count * INFO_BYTES, capacity * INFO_BYTES);
-        vk_threads_unlock();
-        if (!larger)
-            return NULL;
-        queue->infos = larger;
-        queue->capacity = capacity;
-    }
+    vk_threads_lock(); /* threads park side by side */
+    uint8_t(*table)[INFO_BYTES] = vk_reserve(queue->infos, queue->count, &queue->capacity, INFO_BYTES, 8);
+    vk_threads_unlock();
+    if (!table)
+        return NULL;
+    queue->infos = table;
     return queue->infos[queue->count];
 }
 

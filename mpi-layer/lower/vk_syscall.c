@@ -102,12 +102,17 @@ void *vk_alloc(uint64_t bytes)
     return block;
 }
 
-void *vk_larger(const void *old, uint64_t used, uint64_t bytes)
+void *vk_reserve(void *table, uint64_t count, uint64_t *capacity, uint64_t entry_bytes, uint64_t first)
 {
-    const uint8_t *from = old;
-    uint8_t *block = vk_alloc(bytes);
-    for (uint64_t i = 0; block && i < used; i++)
+    if (count < *capacity)
+        return table;
+    uint64_t larger = *capacity ? 2 * *capacity : first;
+    const uint8_t *from = table;
+    uint8_t *block = vk_alloc(larger * entry_bytes);
+    for (uint64_t i = 0; block && i < count * entry_bytes; i++)
         block[i] = from[i];
+    if (block)
+        *capacity = larger;
     return block;
 }
 

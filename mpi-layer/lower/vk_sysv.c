@@ -89,15 +89,10 @@ static struct vk_sysv *free_entry(void)
     for (uint64_t i = 0; i < VK->sysv_count; i++)
         if (VK->sysv[i].kind == SHARE_NONE)
             return &VK->sysv[i];
-    if (VK->sysv_count == VK->sysv_capacity) {
-        uint64_t capacity = VK->sysv_capacity ? 2 * VK->sysv_capacity : 64;
-        struct vk_sysv *table = vk_larger(VK->sysv, VK->sysv_count * sizeof *table, capacity * sizeof *table);
-        if (!table)
-            return NULL;
-        __atomic_store_n(&VK->sysv, table,
-                         __ATOMIC_RELEASE); /* the old one is left to those who look there */
-        VK->sysv_capacity = capacity;
-    }
+    struct vk_sysv *table = vk_reserve(VK->sysv, VK->sysv_count, &VK->sysv_capacity, sizeof *table, 64);
+    if (!table)
+        return NULL;
+    __atomic_store_n(&VK->sysv, table, __ATOMIC_RELEASE);
     struct vk_sysv *entry = &VK->sysv[VK->sysv_count];
     *entry = (struct vk_sysv){.kind = SHARE_NONE};
     __atomic_store_n(&VK->sysv_count, VK->sysv_count + 1, __ATOMIC_RELEASE);

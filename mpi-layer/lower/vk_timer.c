@@ -26,15 +26,12 @@ static struct vk_timer *timer_by_id(long id)
 /* Room for one more in the table; another thread may be looking at the one before. */
 static bool make_room(void)
 {
-    if (VK->timer_count < VK->timer_capacity)
-        return true;
-    uint32_t capacity = VK->timer_capacity ? 2 * VK->timer_capacity : 16;
-    uint64_t bytes = sizeof *VK->timers;
-    struct vk_timer **larger = vk_larger(VK->timers, VK->timer_count * bytes, capacity * bytes);
-    if (!larger)
+    uint64_t capacity = VK->timer_capacity;
+    struct vk_timer **table = vk_reserve(VK->timers, VK->timer_count, &capacity, sizeof *table, 16);
+    if (!table)
         return false;
-    __atomic_store_n(&VK->timers, larger, __ATOMIC_RELEASE);
-    VK->timer_capacity = capacity;
+    __atomic_store_n(&VK->timers, table, __ATOMIC_RELEASE);
+    VK->timer_capacity = (uint32_t)capacity;
     return true;
 }
 

@@ -9,6 +9,9 @@
 #include <unistd.h>
 
 #include "common/util/array.h"
+#include "common/util/escape.h"
+
+#define COMM_BYTES 16 /* of a process: TASK_COMM_LEN */
 
 /* A pipe, an eventfd or a file of one rank. */
 struct place {
@@ -86,26 +89,25 @@ bool notes_find_lost(const struct shared_rank *ranks, uint32_t count, char *text
     return text[0];
 }
 
-/* Its name, as far as it can be shown. */
-static void name_process(pid_t pid, char name[16])
+/* Its name, as it can be shown. */
+static void name_process(pid_t pid, char *shown, size_t shown_bytes)
 {
-    char path[32];
+    char path[32], name[COMM_BYTES];
     snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
     FILE *file = fopen(path, "re");
-    size_t got = file ? fread(name, 1, 15, file) : 0;
+    size_t got = file ? fread(name, 1, sizeof name - 1, file) : 0;
     if (file)
         fclose(file);
     name[got] = '\0';
     name[strcspn(name, "\n")] = '\0';
-    for (char *c = name; *c; c++)
-        *c = *c < ' ' || *c > '~' ? '?' : *c;
+    escape_text(shown, shown_bytes, name);
 }
 
 static void describe_child(uint32_t rank, const struct share_note *note, char *text, size_t text_bytes)
 {
     const char *what = "has just started a process";
-    char name[16];
-    name_process((pid_t)note->id, name);
+    char name[4 * COMM_BYTES];
+    name_process((pid_t)note->id, name, sizeof name);
     if (note->kernel_id & SHARE_CHILD_AWAITED)
         what = "waits for a process of its own";
     else if (note->kernel_id & SHARE_CHILD_OWN_PROGRAM)

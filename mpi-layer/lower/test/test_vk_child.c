@@ -21,13 +21,16 @@ enum { OWN_GROUP = 77, OTHER_GROUP = 88, FIRST = 100, SECOND, THIRD, FOURTH, KER
 static char room[4096];
 static size_t used;
 
-void *vk_larger(const void *old, uint64_t old_bytes, uint64_t bytes)
+void *vk_reserve(void *table, uint64_t count, uint64_t *capacity, uint64_t entry_bytes, uint64_t first)
 {
     char *block = room + used;
-    assert_true(used + bytes <= sizeof room);
-    used += bytes;
-    if (old_bytes)
-        memcpy(block, old, old_bytes);
+    if (count < *capacity)
+        return table;
+    *capacity = *capacity ? 2 * *capacity : first;
+    assert_true(used + *capacity * entry_bytes <= sizeof room);
+    used += *capacity * entry_bytes;
+    if (count)
+        memcpy(block, table, count * entry_bytes);
     return block;
 }
 
