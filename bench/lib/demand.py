@@ -19,7 +19,7 @@ from several import LITTLE, NODES, VICTIM
 import traces
 
 RATES_MB_S = (10, 100, 1000, None)  # None: no limit
-START_MIB = (64, int(os.environ.get("BENCH_DEMAND_LARGE_MIB", "4096")))  # of the moved rank
+START_MIB = (64, int(os.environ.get("BENCH_DEMAND_LARGE_MIB", "4096")))  # of the moved rank; all others have the former
 START_MS = 20  # more at most
 PART_MIB, PERCENT = int(os.environ.get("BENCH_DEMAND_MIB", "256")), 5  # of each rank; of that what a step uses
 GRID = int(os.environ.get("BENCH_DEMAND_GRID", "8192"))  # of heat, on all ranks together
@@ -133,7 +133,8 @@ def measure_demand_start(environment, pairs):
 
 
 def _first_ms(environment, mib):
-    with MovingJob(environment, _memory(environment, mib, LITTLE), "--restore", "demand") as job:
+    sizes = ",".join(str(mib if rank == VICTIM else START_MIB[0]) for rank in range(NODES))
+    with MovingJob(environment, _memory(environment, sizes, LITTLE), "--restore", "demand") as job:
         job.wait_steps(2)
         job.checkpoint()
         job.lose()

@@ -1,7 +1,10 @@
 /*
  * memory - holds memory and works on it for ever: the state of which lines are taken, and their baseline.
  *
- * usage: mpirun -n RANKS memory MIB [PERMILLE [REST_MS]]
+ * usage: mpirun -n RANKS memory MIB[,MIB...] [PERMILLE [REST_MS]]
+ *
+ * With several sizes, each rank has its own in the order of the ranks; the last one is that of all ranks
+ * behind.
  *
  * Every rank copies one half of its MIB over the other and back; all ranks begin together. With PERMILLE it
  * writes to so many in a thousand of its pages instead, always the same ones, evenly spread; with more than
@@ -60,18 +63,26 @@ static double round_ns(char *memory, size_t bytes, size_t permille)
     return slowest * 1e9;
 }
 
+/* Of a list of sizes in MiB. */
+static size_t size_of(const char *sizes, int rank)
+{
+    for (const char *next; rank > 0 && (next = strchr(sizes, ',')); rank--)
+        sizes = next + 1;
+    return (size_t)atol(sizes) << 20;
+}
+
 int main(int argc, char **argv)
 {
     int rank;
-    size_t bytes = argc > 1 ? (size_t)atol(argv[1]) << 20 : 0;
     size_t permille = argc > 2 ? (size_t)atol(argv[2]) : 0;
     long rest_ms = argc > 3 ? atol(argv[3]) : 0;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    size_t bytes = argc > 1 ? size_of(argv[1], rank) : 0;
     char *memory = bytes ? malloc(bytes) : NULL;
     if (!memory) {
-        fprintf(stderr, "usage: mpirun -n RANKS memory MIB [PERMILLE [REST_MS]] (MIB: at least 1, at most "
-                        "what there is)\n");
+        fprintf(stderr, "usage: mpirun -n RANKS memory MIB[,MIB...] [PERMILLE [REST_MS]] (MIB: at least 1, "
+                        "at most what there is)\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     for (size_t i = 0; i < bytes; i++)
