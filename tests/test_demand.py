@@ -10,7 +10,7 @@ import pytest
 import traces
 from belaytest import assert_recovered, assert_same_result
 from nodes import agent_of, homes, is_held_twice, kill_node, on_nodes, run_with_agent, service_of
-from programs import PYTHON, TESTS, Program, needs_modules
+from programs import science
 from test_fetch import AFTER, assert_goes_on, lose_first_node
 from test_life import NOBODY, can_execute
 from test_memory import huge_pages  # pylint: disable=unused-import
@@ -111,9 +111,7 @@ def test_what_ranks_share_comes_first(sandbox, programs):
 @pytest.mark.campaign
 def test_a_program_of_numpy(sandbox):
     """Its threads, libraries and files, in an image of which little is there when it runs."""
-    needs_modules("mpi4py", "numpy")
-    science = Program((PYTHON, os.path.join(TESTS, "programs", "science.py"), "--steps", "150"), 4, "science.dat")
-    job = run_with_agent(sandbox, LOADER, LATER, science, options=DEMAND, seconds=3, OPENBLAS_NUM_THREADS="2")
+    job = run_with_agent(sandbox, LOADER, LATER, science(150), options=DEMAND, seconds=3, OPENBLAS_NUM_THREADS="2")
     lose_first_node(sandbox, job)
     status = job.wait_epoch(2)
     assert homes(status) == AFTER

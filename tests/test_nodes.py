@@ -14,7 +14,7 @@ import pytest
 import traces
 from belaytest import assert_recovered, assert_restored, assert_same_result, newest_line
 from nodes import agent_of, kill_node, node_of, on_nodes, run_with_agent, service_of, wait_said, workload
-from programs import TESTS, Program, lacks, pickles
+from programs import melt, pickles
 from waiting import wait_for
 
 
@@ -599,13 +599,6 @@ def test_a_restart_at_once_after_belay_run_was_killed(sandbox, programs):
 def test_wrong_use(sandbox, options, words):
     done = sandbox.belay("run", *options, "--", "mpirun", "true")
     assert done.returncode == 64 and words in done.stderr, done.stderr
-
-
-def melt():
-    if not shutil.which("lmp"):
-        lacks("LAMMPS is not installed (lammps)")
-    script = os.path.join(TESTS, "faults", "melt.lammps")
-    return Program((shutil.which("lmp"), "-in", script, "-log", "none", "-screen", "none"), 4, "melt.*", ends_by_itself=True)
 
 
 def other_program(programs, name):

@@ -49,13 +49,13 @@ class Hosts:
 
     What differs between them, by their names: `clocks` are seconds by which CLOCK_MONOTONIC and CLOCK_BOOTTIME are ahead,
     `run_sizes` how large /run is, where agents have their records, `touched` are files that are copies there, with
-    another time of change.
+    another time of change, `variables` are in the environment of all that runs there.
     """
 
     own_processes = (f"/usr/bin/python3 {RSH} serve", "ps -eo")  # how the command lines of a host's first ones begin
 
-    def __init__(self, *names, clocks=None, run_sizes=None, touched=None):
-        self.clocks, self.run_sizes, self.touched = clocks or {}, run_sizes or {}, touched or {}
+    def __init__(self, *names, clocks=None, run_sizes=None, touched=None, variables=None):
+        self.clocks, self.run_sizes, self.touched, self.variables = clocks or {}, run_sizes or {}, touched or {}, variables or {}
         # Not below /tmp, which each host has for itself.
         self.shared = tempfile.mkdtemp(prefix="belay-hosts-", dir="/var/tmp")
         self.rsh = f"{RSH} {self.shared}"  # for Open MPI
@@ -93,7 +93,7 @@ class Hosts:
         clock = ["--time", "--monotonic", ahead, "--boottime", ahead]
         unshare = subprocess.Popen(["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", *clock, "--fork", "sh", "-c",
                                     FIRST, "host", name, path, self.names, RSH, self.run_sizes.get(name, "50%"), self._prepare(name)],
-                                   env={**os.environ, "TMPDIR": "/tmp"}, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                   env={**os.environ, "TMPDIR": "/tmp", **self.variables.get(name, {})}, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL,
                                    preexec_fn=lambda: self._join_groups(name))
         self.starting[name] = unshare
 

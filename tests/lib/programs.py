@@ -2,6 +2,7 @@
 
 import glob
 import os
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -66,6 +67,21 @@ def pools(*arguments):
     """A pool of processes in each of two ranks."""
     needs_modules("mpi4py")
     return Program((PYTHON, os.path.join(TESTS, "programs", "pools.py"), *arguments), 2)
+
+
+def science(steps, table_mib=0):
+    """Arrays, objects and a file by mpi4py and NumPy."""
+    needs_modules("mpi4py", "numpy")
+    return Program((PYTHON, os.path.join(TESTS, "programs", "science.py"), "--steps", str(steps), "--table", str(table_mib)), 4,
+                   "science.dat")
+
+
+def melt(*variables):
+    """LAMMPS, with variables of its script set as these words say."""
+    if not shutil.which("lmp"):
+        lacks("LAMMPS is not installed (lammps)")
+    return Program((shutil.which("lmp"), "-in", os.path.join(TESTS, "faults", "melt.lammps"), "-log", "none", "-screen", "none",
+                    *variables), 4, "melt.*", ends_by_itself=True)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """mpi4py as scientists use it: objects of classes of their own, arrays in threads' BLAS, a file, a topology, callbacks.
 
-Options and trace as of program.h; OPENBLAS_NUM_THREADS says how many threads multiply.
+Options and trace as of program.h; OPENBLAS_NUM_THREADS says how many threads multiply. With --table there is an array of so many
+MiB, of which each step reads and writes a few rows.
 """
 
 import argparse
@@ -33,10 +34,23 @@ def matrix(rank):
     return (numpy.arange(SIZE * SIZE).reshape(SIZE, SIZE) * (rank + 3) % 11 - 5).astype("d")
 
 
+def table_of(mib, rank):
+    """Of rows of a page each."""
+    return numpy.arange(mib * 2**17, dtype="d").reshape(-1, 512) + rank
+
+
+def look_up(table, step):
+    """Rows far from one another, which are not the same in each step."""
+    rows = (numpy.arange(16) * 7919 + step * 104729) % len(table)
+    table[rows] += 1
+    return float(table[rows].sum())
+
+
 def parse_options():
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=0)
+    parser.add_argument("--table", type=int, default=0)
     parser.add_argument("--trace")
     return parser.parse_args()
 
@@ -54,6 +68,7 @@ def main():
     places = MPI.DOUBLE.Create_vector(4, 2, 2 * size).Commit()
     file.Set_view(rank * 16, MPI.DOUBLE, places)
     mine, words, total = matrix(rank), Counter(), 0.0
+    table = table_of(options.table, rank)
     for step in range(options.steps):
         source, target = cart.Shift(step % 2, 1)
         request = cart.isend(Task(step + rank), target, tag=step)
@@ -67,6 +82,8 @@ def main():
         extremes = numpy.empty(2)
         world.Allreduce(numpy.array([mine.sum(), -mine.sum()]), extremes, op=operation)
         total += float(extremes[0] + 3 * extremes[1])
+        if options.table:
+            total += world.allreduce(look_up(table, step)) % 1e6
         merged = world.allreduce(words, op=MPI.SUM)
         if step % 10 == 0:
             copy = cart.Dup()
