@@ -64,6 +64,27 @@ def test_it_commits_when_the_image_is_there(sandbox, programs, scheme, mode):
 
 
 @pytest.mark.campaign
+@pytest.mark.parametrize("policy", ["main_memory", "cow", "cll", "auto"])
+@pytest.mark.parametrize("scheme", ["PARTNER", "RS:2+2"])
+def test_policies(sandbox, programs, scheme, policy):
+    """None of them protects memory that is still to come. A line after that is one as any other."""
+    job = begin(sandbox, LONG, program(programs, "touch", seconds=30), scheme, "--policy", policy)
+    command = capture(sandbox, job)
+    assert command.communicate(timeout=120)[0] is not None and command.returncode == 0
+    log = log_of(sandbox, SPARE)
+    assert log.index(WAITS) < COME.search(log).start()
+    job.kill_rank(MOVED)
+    assert job.wait_epoch(3)["history"][-1]["restored_line"] == 2
+    assert sandbox.belay("checkpoint", "job").returncode == 0
+    kill_node(sandbox, job, 2)
+    status = job.wait_epoch(4)
+    assert status["history"][-1]["restored_line"] == 3 and status["restarts_from_start"] == 0
+    job.finish()
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
+@pytest.mark.campaign
 @pytest.mark.parametrize("what", ["rank", "source", "loader"])
 @pytest.mark.parametrize("scheme", ["PARTNER", "RS:2+2"])
 def test_a_loss_before_the_image_is_there(sandbox, programs, scheme, what):
@@ -92,9 +113,9 @@ def test_a_loss_before_the_image_is_there(sandbox, programs, scheme, what):
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize("more", [("--policy", "cow"), ("--policy", "sequential"), ("--tracker", "full")])
+@pytest.mark.parametrize("more", [("--policy", "sequential"), ("--tracker", "full"), ("--tracker", "bookkeeping")])
 def test_lines_that_wait_for_the_whole_image(sandbox, programs, more):
-    """They would protect, hold or copy what is not there: none is begun before it is."""
+    """They would hold ranks for it, copy what is not there, or protect it: none is begun before it is."""
     job = begin(sandbox, "agent.load.others#0-60=error", program(programs, seconds=30), "PARTNER", *more)
     assert sandbox.belay("checkpoint", "job").returncode == 0
     log = log_of(sandbox, SPARE)

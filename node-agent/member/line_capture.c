@@ -237,7 +237,7 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
         .memory = whole->request.memories[index],
         .program = rank_program(rank),
         .moves = &rank_control(rank)->moves,
-        .is_guarding = policy_protects(whole->request.policy),
+        .is_guarding = policy_protects(whole->request.policy) && !whole->request.is_loading,
         .is_choosing = policy_chooses(whole->request.policy),
         .copying = rank_copying(rank),
         .header = {.line = whole->request.line,

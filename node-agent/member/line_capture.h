@@ -32,6 +32,7 @@ struct line_capture_request {
     struct memory *const *memories; /* of the ranks */
     struct shared *shared;
     enum policy policy;
+    bool is_loading;             /* images of ranks here still come: no memory is protected (load.h) */
     bool wants_lost;             /* see line_capture_lost() */
     bool keeps_to_children;      /* fails with ECHILD while a rank has one that it cannot do without */
     uint32_t count;              /* of ranks here, at least 1: all whose parts the line has here */

@@ -285,14 +285,15 @@ void line_member_rank_changed(struct line_member *member, struct rank *rank)
         member_look_at(member, index);
 }
 
-/* Pages of an image that is not there cannot be copied, held or protected: what is captured is what was
- * written. */
+/*
+ * Pages of an image that is not there cannot be copied: what is captured is what was written. Ranks that
+ * stand still until the line has committed would stand until the image is whole.
+ */
 bool line_member_can_begin_early(const struct job *job)
 {
     const Belay__Wire__JobSettings *settings = job->config->settings;
     enum policy policy = policy_choose(settings->policy, NULL);
-    return !policy_protects(policy) && !policy_is_held(policy) &&
-           tracker_choose(settings->tracker, NULL) == &tracker_pagemap_scan;
+    return !policy_is_held(policy) && tracker_choose(settings->tracker, NULL) == &tracker_pagemap_scan;
 }
 
 /* A process has it mapped: before a delta is applied to it, it has to be copied. */

@@ -266,6 +266,7 @@ static void do_capture(struct line_member *member)
         .memories = member->memories,
         .shared = member->shared,
         .policy = member->policy,
+        .is_loading = member_is_loading(member),
         .wants_lost = !member->has_told_lost,
         .keeps_to_children = strcmp(job->config->settings->children, "lose") != 0,
         .count = member->count,
