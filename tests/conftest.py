@@ -5,6 +5,7 @@ BELAY_PREFIX is where Belay is installed (default: _install in the checkout), BE
 """
 
 import os
+import subprocess
 import sys
 
 import pytest
@@ -73,6 +74,15 @@ def prefix():
 def programs(prefix, tmp_path_factory):
     build = os.environ.get("BELAY_BUILD") or os.path.join(TOP, "_build")
     return Programs(prefix, build, str(tmp_path_factory.mktemp("programs")))
+
+
+@pytest.fixture(scope="session")
+def restores_on_demand(prefix):
+    """The kernel lets this user catch page faults, also those in system calls (vm.unprivileged_userfaultfd)."""
+    doctor = subprocess.run([os.path.join(prefix, "bin", "belay"), "doctor"], capture_output=True, text=True, check=False).stdout
+    row = next(row for row in doctor.splitlines() if "restore on demand" in row)
+    if not row.startswith("ok"):
+        pytest.skip(" ".join(row.split()))
 
 
 @pytest.fixture

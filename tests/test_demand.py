@@ -15,6 +15,8 @@ from test_fetch import AFTER, assert_goes_on, lose_first_node
 from test_life import NOBODY, can_execute
 from test_memory import huge_pages  # pylint: disable=unused-import
 
+pytestmark = pytest.mark.usefixtures("restores_on_demand")
+
 # As in test_fetch.py: once node 0 is lost, node 2 has rank 1, and its image comes from node 1.
 DEMAND = [*on_nodes(3), "--restore", "demand"]
 MOVED, LENDER, LOADER = 1, 1, 2

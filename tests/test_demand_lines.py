@@ -10,6 +10,8 @@ from nodes import homes, kill_node, on_nodes, run_with_agent
 from test_demand import COME, loading, log_of, program
 from waiting import wait_for
 
+pytestmark = pytest.mark.usefixtures("restores_on_demand")
+
 # Node 1 is lost, and the spare takes its place: rank 1 goes on there, from its copy on node 2, or from parity.
 MOVED, SPARE = 1, 4
 SCHEMES = ["PARTNER", "XOR", "RS:2+2"]

@@ -9,6 +9,8 @@ from belaytest import assert_recovered, assert_same_result
 from nodes import agent_of, homes, kill_node, on_nodes, run_with_agent, service_of
 from test_demand import COME, LATE, LATER, loading, log_of, program
 
+pytestmark = pytest.mark.usefixtures("restores_on_demand")
+
 # Node 1 is lost, and the spare takes its place: it makes the image of rank 1 again of what nodes 0, 2 and 3 have.
 MOVED, SPARE = 1, 4
 SCHEMES = ["XOR", "RS:2+2"]

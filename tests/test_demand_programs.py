@@ -12,6 +12,8 @@ from test_demand import COME, loading
 from test_demand_lines import SCHEMES, WAITS
 from waiting import wait_for
 
+pytestmark = pytest.mark.usefixtures("restores_on_demand")
+
 MOVED, SPARE, SECOND = 1, 4, 2  # nodes; ranks have the numbers of theirs
 # The rank has waited for ten pages before anything else comes, and all comes so slowly that a line can be taken meanwhile.
 FAULT = f"agent.load.others@{MOVED}#0-10=error,fabric.rate@{SPARE}=rate:10000"
