@@ -168,6 +168,16 @@ def test_settings_of_process_and_threads(sandbox, programs):
                                      trace=False))
 
 
+def test_signals_that_are_on_their_way_at_a_line(sandbox, programs):
+    """They name the process as it was then, which is a third one in a second restart."""
+    job = sandbox.run(programs.test_program("process_ids", "--mode", "raised", "--steps", 40), interval="50ms")
+    for _ in range(2):
+        job.wait_lines()
+        job.kill_and_recover()
+    job.finish()
+    assert_recovered(job)
+
+
 def test_process_ids(sandbox, programs):
     """Ids of itself, its threads, its parent, its group and other ranks are good after two restarts."""
     job = sandbox.run(programs.test_program("process_ids", "--steps", 60, "--seconds", 3))

@@ -45,6 +45,7 @@ static const struct {
     uint64_t *address;
 } code_labels[] = {
     {"__vdso_belay_wrap", &vk_wrap_address},
+    {"__vdso_belay_wrap_inside", &vk_wrap_inside_address},
     {"__vdso_belay_signal", &vk_signal_address},
     {"__vdso_belay_restorer", &vk_restorer_address},
     {"__vdso_belay_resignal", &vk_resignal_address},

@@ -23,7 +23,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 27
+#define LAYER_LAYOUT_VERSION 28
 #define VK_NAMED_FILES 64
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
@@ -299,7 +299,6 @@ struct vk {
     uint32_t timer_count, timer_capacity;
     uint32_t timer_from, reserved;      /* all ids below are in use */
     struct signal_queue signals;        /* pending for the process, at parking */
-    uint32_t signals_pid;               /* whose pid the pending signals of ours name */
     uint32_t has_shared_files;          /* it has mapped a file shared */
     uint32_t has_late_writers;          /* ... which it may make writable later (vk_mprotect) */
     uint32_t has_changed_folders;       /* permissions of folders: files in them may be out of reach */

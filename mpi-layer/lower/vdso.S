@@ -156,8 +156,9 @@ __vdso_belay_signal:
 
 /*
  * Wrapper of the application's handlers: a signal may hit the lower half, whose FS base is another one.
- * handler_begins() tells the handler's own address. The stack on entry: return address (restorer),
- * ucontext_t.
+ * handler_begins() tells the handler's own address, and makes the ids in siginfo_t the application's. Before
+ * that is no place to park: these ids are other ones after a restart. The stack on entry: return address
+ * (restorer), ucontext_t.
  */
 #define WRAP_BYTES 64 /* a word for enter_vk, the arguments, four words from thread->hidden_mask on */
 #define UC_SIGMASK 296
@@ -188,6 +189,9 @@ __vdso_belay_wrap:
     mov %gs:232, %rax
     mov %rax, 56(%rsp)
     enter_vk 0
+    .globl __vdso_belay_wrap_inside
+    .type __vdso_belay_wrap_inside, @function
+__vdso_belay_wrap_inside:
     movabs (GATE + 112), %rax
     call *%rax                      /* handler_begins(signal, info, ucontext, in_vk as it was) */
     mov %rax, %r13

@@ -30,7 +30,7 @@
 
 /* In belay-vdso.so, found by the launcher. */
 uint64_t vk_wrap_address, vk_signal_address, vk_restorer_address, vk_resignal_address;
-uint64_t vk_start_address;
+uint64_t vk_start_address, vk_wrap_inside_address;
 
 /*
  * What the kernel is to hold for an action of the application. An alternate stack may be too small for a
@@ -53,6 +53,11 @@ long vk_action_set(long signal, const struct vk_action *action)
 {
     struct vk_action k = kernel_action(action);
     return raw4(SYS_rt_sigaction, signal, &k, 0, 8);
+}
+
+bool vk_action_is_before_handler(uint64_t rip)
+{
+    return rip >= vk_wrap_address && rip < vk_wrap_inside_address;
 }
 
 void vk_action_renew(int signal)

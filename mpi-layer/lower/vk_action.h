@@ -39,6 +39,10 @@ uint64_t vk_actions_leave(void);
 
 /* Addresses of functions in the page of code (vdso.S), found by the launcher. */
 extern uint64_t vk_wrap_address, vk_signal_address, vk_restorer_address, vk_resignal_address;
-extern uint64_t vk_start_address; /* of __vdso_belay_start */
+extern uint64_t vk_start_address;       /* of __vdso_belay_start */
+extern uint64_t vk_wrap_inside_address; /* where the wrapper has entered the virtual kernel */
+/* Has the kernel made the frame of a handler's signal, and has the wrapper not entered the virtual kernel
+ * yet? */
+bool vk_action_is_before_handler(uint64_t rip);
 
 #endif

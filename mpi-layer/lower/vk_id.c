@@ -246,7 +246,8 @@ long vk_id_control(long fd, long command, long argument)
     }
 }
 
-void vk_id_rename_sender(void *info)
+/* NULL: no process has sent it. */
+static int *sender_of(void *info)
 {
     int *words = info;
     switch (words[INFO_CODE]) {
@@ -254,8 +255,23 @@ void vk_id_rename_sender(void *info)
     case -1: /* SI_QUEUE */
     case -3: /* SI_MESGQ */
     case -6: /* SI_TKILL */
-        words[INFO_PID] = (int)vk_id_known(words[INFO_PID]);
+        return &words[INFO_PID];
     }
+    return NULL;
+}
+
+void vk_id_rename_sender(void *info)
+{
+    int *sender = sender_of(info);
+    if (sender)
+        *sender = (int)vk_id_known(*sender);
+}
+
+void vk_id_rename_sender_back(void *info)
+{
+    int *sender = sender_of(info);
+    if (sender)
+        *sender = (int)vk_id_kernel(*sender);
 }
 
 /* ---- other programs ---- */

@@ -31,8 +31,9 @@ long vk_id_syscall(long nr, long a, long b, long c, long d, long e, long f);
 /* fcntl(2) whose command is about the owner of a file or of a lock. */
 bool vk_id_is_control(long command);
 long vk_id_control(long fd, long command, long argument);
-/* siginfo_t of a signal that has come: its sender as the application knows it. */
+/* siginfo_t of a signal that has come: its sender as the application knows it; and as the kernel does. */
 void vk_id_rename_sender(void *info);
+void vk_id_rename_sender_back(void *info);
 
 /*
  * Another program is executed with these arguments: if a rank's process id is among them, one line says that

@@ -15,6 +15,7 @@
 #include <time.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_id.h"
 #include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_settings.h"
 #include "mpi-layer/lower/vk_signal.h"
@@ -23,7 +24,6 @@
 
 #define INFO_BYTES 128
 #define NOTE_TRIES 16
-#define SI_PID_OFFSET 16 /* of siginfo_t for signals that a process has sent */
 
 /*
  * The mask behind "SigPnd:" of the calling thread's status: pending for itself, not for the process. 0 with
@@ -105,16 +105,22 @@ static void send_again(const struct signal_queue *queue, const struct thread *to
     }
 }
 
+/* What is noted names processes as the application knows them: those that have sent it may be other ones
+ * then. */
+static void rename_senders(const struct signal_queue *queue, void (*rename)(void *info))
+{
+    for (uint64_t i = 0; i < queue->count; i++)
+        rename(queue->infos[i]);
+}
+
 /* The main thread notes those of the process: only it may send any siginfo to the process again. */
 static void note_pending(struct thread *self, const char **failure)
 {
     uint64_t pending = 0;
     bool is_main = self == VK->threads;
     self->signals.count = 0;
-    if (is_main) {
+    if (is_main)
         VK->signals.count = 0;
-        VK->signals_pid = VK->pid;
-    }
     raw2(SYS_rt_sigpending, &pending, 8);
     pending &= ~VK_SIGNAL_BIT(SIGSYS); /* CONTROL_SIGNAL may be the application's; ours does no harm */
     if (!pending)
@@ -123,8 +129,11 @@ static void note_pending(struct thread *self, const char **failure)
     while (is_main && !*failure && take(&VK->signals, pending, failure))
         ;
     send_again(&self->signals, self);
-    if (is_main)
+    rename_senders(&self->signals, vk_id_rename_sender);
+    if (is_main) {
         send_again(&VK->signals, NULL);
+        rename_senders(&VK->signals, vk_id_rename_sender);
+    }
 }
 
 /*
@@ -138,18 +147,6 @@ static void note_signals(struct thread *self, const char **failure)
         note_pending(self, failure);
         if (*failure || !vk_timers_have_run_out(self))
             return;
-    }
-}
-
-/* What we have sent ourselves names our pid, which is another one now. */
-static void rename_sender(const struct signal_queue *queue)
-{
-    for (uint64_t i = 0; i < queue->count; i++) {
-        uint32_t *pid = (uint32_t *)(void *)(queue->infos[i] + SI_PID_OFFSET);
-        int code = ((const int *)(const void *)queue->infos[i])[2];
-        if (*pid == VK->signals_pid &&
-            (code == 0 /* SI_USER */ || code == -1 /* SI_QUEUE */ || code == -6 /* SI_TKILL */))
-            *pid = VK->pid;
     }
 }
 
@@ -177,10 +174,10 @@ void vk_thread_restore(struct thread *self)
     raw2(SYS_sigaltstack, self->alt_stack, 0);
     raw2(SYS_prctl, PR_SET_NAME, self->name);
     vk_settings_restore(&self->settings, &VK->thread_settings_at_start);
-    rename_sender(&self->signals);
+    rename_senders(&self->signals, vk_id_rename_sender_back);
     send_again(&self->signals, self);
     if (self == VK->threads) {
-        rename_sender(&VK->signals);
+        rename_senders(&VK->signals, vk_id_rename_sender_back);
         send_again(&VK->signals, NULL);
     }
     self->cpu_offset_ns = 0;

@@ -16,6 +16,8 @@
 #include "mpi-layer/lower/vk_timer.h"
 
 #define STACK_FOR_LINE (32ul << 10)
+#define INFO_UNUSED 3 /* a word of siginfo_t, behind si_code */
+#define RENAMED 0x62656c
 
 int vk_signal_deliver(void *info, void *context)
 {
@@ -80,6 +82,29 @@ static void let_ours_in(const ucontext_t *context)
         raw4(SYS_rt_sigprocmask, SIG_UNBLOCK, &ours, 0, 8);
 }
 
+/*
+ * The kernel makes the frames of several signals one on top of the other: the handler below begins when this
+ * one has ended, in a restarted process maybe, where the ids would be unknown. What is renamed already is
+ * marked in a word that siginfo_t does not use.
+ */
+static void rename_below(const ucontext_t *context)
+{
+    const greg_t *g = context->uc_mcontext.gregs;
+    int *info = (int *)g[REG_RSI];
+    if (!vk_action_is_before_handler((uint64_t)g[REG_RIP]) || info[INFO_UNUSED] == RENAMED)
+        return;
+    vk_signal_rename(info);
+    info[INFO_UNUSED] = RENAMED;
+}
+
+static void rename_once(int *info)
+{
+    if (info[INFO_UNUSED] != RENAMED)
+        vk_signal_rename(info);
+    else
+        info[INFO_UNUSED] = 0;
+}
+
 uint64_t vk_handler_begins(int signal, void *info, void *context, uint32_t was_in_vk)
 {
     struct thread *self = thread_self();
@@ -94,8 +119,8 @@ uint64_t vk_handler_begins(int signal, void *info, void *context, uint32_t was_i
     if (was_in_vk)
         note_frame(self, context);
     vk_cut_handled(action.flags & SA_RESTART, context);
-    if (action.flags & SA_SIGINFO)
-        vk_signal_rename(info);
+    rename_below(context);
+    rename_once(info);
     if ((action.flags & SA_RESETHAND) && vk_action_is_handler(action.handler))
         reset_action(signal);
     /* The signal was delivered before the action was changed: by another thread, or by a handler on top. */

@@ -16,6 +16,7 @@
 #include <ucontext.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_action.h"
 #include "mpi-layer/lower/vk_cut.h"
 #include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_signal.h"
@@ -217,8 +218,8 @@ int vk_signal_is_safe(int signal, void *info, void *ucontext)
     }
     if (has_jumped_out(self, (uint64_t)g[REG_RSP]))
         self->in_vk = 0;
-    if (self->depth || self->in_vk || fs_base() != self->upper_fs || !vk_is_saved_code(rip) ||
-        vk_cut_has_result(ucontext)) {
+    if (self->depth || self->in_vk || vk_action_is_before_handler(rip) || fs_base() != self->upper_fs ||
+        !vk_is_saved_code(rip) || vk_cut_has_result(ucontext)) {
         self->pending |= THREAD_PENDING_SIGNAL;
         return 0;
     }

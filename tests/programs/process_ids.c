@@ -3,6 +3,9 @@
  * other ranks of its host. All ids are asked for once; in each step everything that takes or tells one is
  * tried.
  *
+ * --mode raised: signals to itself all the time, so that lines come while one is being delivered, and from
+ * the next rank, while they are blocked.
+ *
  * --mode handed: rank 0 hands its id to another program, which can do nothing with it after a restart.
  */
 #include <errno.h>
@@ -30,6 +33,8 @@
 #include "tests/programs/program.h"
 
 #define PATH_BYTES 64
+#define RAISED 1500
+#define PENDING_US 20000
 #define ONE_PROCESS 1 /* IOPRIO_WHO_PROCESS */
 
 static struct program program = {.steps = 100};
@@ -287,6 +292,51 @@ static void hand_over(void)
         errno = 0; /* a restart has taken it */
 }
 
+/* Two at once: the kernel makes a frame for each, and the upper handler runs first. */
+static void raise_both(void)
+{
+    sigset_t both, before;
+    sigemptyset(&both);
+    sigaddset(&both, SIGUSR1);
+    sigaddset(&both, SIGUSR2);
+    sender = from_peer = signals = 0;
+    pthread_sigmask(SIG_BLOCK, &both, &before);
+    check(raise(SIGUSR1) == 0 && raise(SIGUSR2) == 0, "raising");
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    check(sender == self && from_peer == self && signals == 2, "two signals at once");
+}
+
+static void be_raised(void)
+{
+    for (int i = 0; i < RAISED; i++) {
+        sender = signals = 0;
+        check_sent("raise", raise(SIGUSR1) == 0);
+        raise_both();
+    }
+    from_peer = 0;
+}
+
+/* What the next rank sends while it is blocked; lines come meanwhile. */
+static void be_sent_blocked(void)
+{
+    sigset_t set, before;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR2);
+    from_peer = 0;
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    MPI_Barrier(MPI_COMM_WORLD);
+    check(kill(peer, SIGUSR2) == 0, "kill of another rank");
+    MPI_Barrier(MPI_COMM_WORLD);
+    usleep(PENDING_US);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pid_t expected = from_peer, left_id = 0;
+    int left = (program.rank + program.ranks - 1) % program.ranks, right = (program.rank + 1) % program.ranks;
+    MPI_Sendrecv(&self, 1, MPI_INT, right, 3, &left_id, 1, MPI_INT, left, 3, MPI_COMM_WORLD,
+                 MPI_STATUS_IGNORE);
+    check(expected == left_id, "who has sent a signal that was blocked");
+    from_peer = 0;
+}
+
 int main(int argc, char **argv)
 {
     sigset_t set;
@@ -299,6 +349,9 @@ int main(int argc, char **argv)
     for (step = 1; step <= program.steps; step++) {
         if (!strcmp(program.mode, "handed")) {
             hand_over();
+        } else if (!strcmp(program.mode, "raised")) {
+            be_raised();
+            be_sent_blocked();
         } else {
             check_own();
             check_signals();

@@ -162,6 +162,10 @@ static void test_senders(void **state)
     vk_id_rename_sender(by_timer);
     assert_int_equal(by_kill[4], PEER);
     assert_int_equal(by_timer[4], PEER_NOW);
+    vk_id_rename_sender_back(by_kill);
+    vk_id_rename_sender_back(by_timer);
+    assert_int_equal(by_kill[4], PEER_NOW);
+    assert_int_equal(by_timer[4], PEER_NOW);
 }
 
 static void test_arguments_of_others(void **state)
