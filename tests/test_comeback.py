@@ -67,6 +67,27 @@ def test_a_node_is_lost_again_when_it_is_back(sandbox, programs):
     sandbox.assert_clean()
 
 
+@pytest.mark.campaign
+def test_a_line_is_asked_for_beside_a_spare(sandbox, programs):
+    """Its agent has no epoch, and is asked before that of the coordinator: it says that it is not the one."""
+    job = sandbox.run(workload(programs, seconds=20), options=[*on_nodes(3), "--comeback", "300ms", "--max-restarts", "20"])
+    job.wait_lines()
+    while True:
+        status = job.status()
+        kill_node(sandbox, job, 1)
+        job.wait_epoch(status["epoch"] + 1)
+        status = job.wait_status(lambda status: states(status) == ["member", "spare", "member"], 30, "node 1")
+        if status["nodes"][2]["is_coordinator"]:
+            break
+        job.wait_committed(status["newest_line"] + 1)
+        job.kill_and_recover()
+        wait_back(job, job.status()["newest_line"])
+    assert sandbox.belay("checkpoint", "job").returncode == 0
+    job.finish()
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
 def kill_in_a_row(sandbox, programs, options, seconds=30, at_once=1, is_copied=True):
     """Nodes that chance chooses, so many at once; all are back as spares before the next kill."""
     job = sandbox.run(workload(programs, seconds=seconds), interval="150ms",

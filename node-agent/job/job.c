@@ -63,6 +63,20 @@ bool job_is_running(const struct job *job)
     return !job_state_has_ended(job->state);
 }
 
+bool job_is_member(const struct job *job)
+{
+    const struct epoch_start *start = membership_record(job->membership);
+    return start && epoch_start_index(start, job->config->node) != EPOCH_NOBODY;
+}
+
+bool job_is_spare(const struct job *job)
+{
+    if (job->epoch || !job->arbiter || job_is_member(job))
+        return false;
+    return job->config->is_back ||
+           (job->config->settings->spares > 0 && membership_has_promised(job->membership));
+}
+
 bool job_may_become(enum job_state from, enum job_state to)
 {
     return transitions[from] & BIT(to);

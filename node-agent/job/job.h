@@ -136,6 +136,9 @@ struct job {
 
 struct job *job_find(struct agent *agent, const char *name);
 bool job_is_running(const struct job *job);
+/* Whether this node belongs to the newest epoch that it knows; and whether it waits for one that needs it. */
+bool job_is_member(const struct job *job);
+bool job_is_spare(const struct job *job);
 /* Which copies of its images members hold for one another. */
 enum scheme job_scheme(const struct job *job);
 /* Of SCHEME_PARITY; else all zero. */

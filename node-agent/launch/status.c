@@ -198,12 +198,6 @@ static int fill_host_names(const struct job *job, Belay__Wire__JobStatus *status
     return status->n_host_names == count ? 0 : -1;
 }
 
-static bool is_member(const struct job *job)
-{
-    const struct epoch_start *start = membership_record(job->membership);
-    return start && epoch_start_index(start, job->config->node) != EPOCH_NOBODY;
-}
-
 /* Whose images of the committed line are here. Returns 0, or -1: no memory. */
 static int list_held(const struct job *job, uint32_t **ranks, size_t *count)
 {
@@ -233,15 +227,6 @@ static bool is_coordinator(const struct job *job)
 {
     const struct epoch_start *start = membership_record(job->membership);
     return start && start->members[start->coordinator] == job->config->node;
-}
-
-/* It waits for an epoch that needs it. */
-static bool is_spare(const struct job *job)
-{
-    if (job->epoch || !job->arbiter || is_member(job))
-        return false;
-    return job->config->is_back ||
-           (job->config->settings->spares > 0 && membership_has_promised(job->membership));
 }
 
 /* What has come of a rank's image, if that is still on its way. */
@@ -274,7 +259,7 @@ static int fill_loading(const struct job *job, Belay__Wire__RankStatus *rank)
 static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status)
 {
     const struct epoch *epoch = job->epoch;
-    if (!epoch && !is_spare(job))
+    if (!epoch && !job_is_spare(job))
         return 0;
     Belay__Wire__NodeStatus *node = malloc(sizeof *node);
     status->nodes = calloc(1, sizeof *status->nodes);
@@ -288,7 +273,7 @@ static int fill_ranks(const struct job *job, Belay__Wire__JobStatus *status)
     node->agent_pid = (uint32_t)getpid();
     node->number = job->config->node;
     node->is_coordinator = is_coordinator(job);
-    node->state = strdup(is_member(job) ? "member" : "spare");
+    node->state = strdup(job_is_member(job) ? "member" : "spare");
     if (!node->state || fill_held(job, node) < 0)
         return -1;
     uint32_t ranks = epoch ? epoch->ranks : 0;

@@ -304,11 +304,16 @@ void line_close_epoch(struct line *line)
         line_host_close_epoch(line->host, store_committed_line(line->job->store));
 }
 
-/* Between two epochs nobody knows where the next coordinator is: the request waits here. */
+/* Between two epochs nobody knows where the next coordinator is: the request waits here, if it may be here.
+ */
 void line_request(struct line *line, struct connection *connection)
 {
     const struct epoch_start *start = membership_record(line->job->membership);
     uint32_t host = start ? start->members[start->coordinator] : line->job->config->node;
+    if (job_is_spare(line->job)) {
+        connection_reply_error(connection, EREMOTE, "the coordinator of the lines is on another node");
+        return;
+    }
     if (line->job->epoch && host != line->job->config->node) {
         char text[64];
         snprintf(text, sizeof text, "the coordinator of the lines is on node %u", host);
