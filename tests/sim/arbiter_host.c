@@ -14,6 +14,7 @@
 #define REPEAT_US 3000u
 #define COLLECT_US 10000u
 #define LOST_DISK_PER_MILLE 500u
+#define LOST_OFFERER_PER_MILLE 300u
 #define GIVE_UP_PER_MILLE 400 /* of nodes whose link to the arbiter breaks */
 
 static void take_offers(struct world *world);
@@ -66,11 +67,13 @@ void arbiter_host_begin(struct world *world)
 
 /*
  * The disk of the former one is lost: the record is put together of what some nodes have been told: others
- * answer later, or not at all. One of them has to have the newest epoch.
+ * answer later, or not at all. One of them has to have the newest epoch. Now and then one of them is lost
+ * just then: of the others the record may not tell which memory they had.
  */
 static void take_offers(struct world *world)
 {
     struct epoch_start *record = NULL, offer;
+    uint32_t offerer = NOBODY;
 
     for (uint32_t node = 0; node < world->node_count; node++) {
         struct keeper *keeper = &world->nodes[node].keeper;
@@ -79,6 +82,7 @@ static void take_offers(struct world *world)
             keeper->copy.start.epoch != world->arbiter.durable->epoch)
             continue;
         offer = wire_start_of(&keeper->copy);
+        offerer = node;
         for (uint32_t i = 0; i < offer.member_count; i++)
             if (offer.members[i] != node && rng_chance(&world->cut_rng, 700))
                 offer.incarnations[i] = 0; /* in a large job a member is told of few others */
@@ -93,6 +97,8 @@ static void take_offers(struct world *world)
     world->counts.offered++;
     free(world->arbiter.durable);
     world->arbiter.durable = record;
+    if (world->now_us < world->faults_end_us && rng_chance(&world->cut_rng, LOST_OFFERER_PER_MILLE))
+        world->crash(world, offerer);
 }
 
 void arbiter_host_end(struct world *world)

@@ -287,6 +287,17 @@ bool check_is_stuck(const struct world *world)
     return world->wants(world) != ARBITER_WANT_NOTHING;
 }
 
+/* A record that nodes have put together may not tell which memory a member had: then it counts what that one
+ * has entered. */
+static bool is_survivor(const struct world *world, const struct epoch_start *last, uint32_t index)
+{
+    uint32_t node = last->members[index];
+
+    if (last->incarnations[index] == 0)
+        return world->nodes[node].keeper.record.entered == last->epoch;
+    return is_alive_since(world, node, last->incarnations[index]);
+}
+
 void check_stuck(struct world *world)
 {
     const struct epoch_start *last = world->arbiter.durable;
@@ -305,7 +316,7 @@ void check_stuck(struct world *world)
                 return;
     }
     for (uint32_t i = 0; last && i < last->member_count; i++) {
-        if (is_alive_since(world, last->members[i], last->incarnations[i])) {
+        if (is_survivor(world, last, i)) {
             violate(world, "nothing can be restored, though the scheme survives what was lost");
             return;
         }
