@@ -96,13 +96,12 @@ void coord_host_strobe(struct world *world, uint32_t node)
     push_strobe(world, node);
 }
 
-void coord_host_close(struct world *world, uint32_t epoch)
+void coord_host_close(struct world *world, uint32_t node, uint32_t epoch)
 {
     const struct coord_event event = {.type = COORD_EVENT_CLOSE, .epoch = epoch};
 
-    for (uint32_t node = 0; node < world->node_count; node++)
-        if (world->nodes[node].agent.coord && world->nodes[node].agent.epoch == epoch)
-            step(world, node, &event);
+    if (world->nodes[node].agent.coord && world->nodes[node].agent.epoch == epoch)
+        step(world, node, &event);
 }
 
 /* One action of the coordinator: to all members, or to who asked. */

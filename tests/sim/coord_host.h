@@ -16,7 +16,7 @@ void coord_host_take(struct world *world, uint32_t node, const struct message *m
 void coord_host_ready(struct world *world, uint32_t node, uint32_t member);
 /* The timer: ask for a line if the job runs. */
 void coord_host_strobe(struct world *world, uint32_t node);
-/* The job finalizes. */
-void coord_host_close(struct world *world, uint32_t epoch);
+/* The job finalizes, in this epoch. */
+void coord_host_close(struct world *world, uint32_t node, uint32_t epoch);
 
 #endif

@@ -9,6 +9,7 @@
 #include "tests/sim/member_host.h"
 #include "tests/sim/parity_host.h"
 #include "tests/sim/process.h"
+#include "tests/sim/stall.h"
 
 static void crash_some(struct world *world, uint32_t node);
 static void crash_agent(struct world *world, uint32_t node);
@@ -87,6 +88,7 @@ static void crash_some(struct world *world, uint32_t node)
         return;
     if (agent->is_stepping) { /* as soon as its machine has returned */
         agent->is_dying = true;
+        stall_cut_short(world, node);
         return;
     }
     if (world->node_crash_budget > 0 && rng_chance(&world->rng, 500)) {

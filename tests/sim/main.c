@@ -65,6 +65,10 @@ static void print_counts(const struct counts *counts)
            (unsigned long)counts->unkept, (unsigned long)counts->cuts, (unsigned long)counts->offered);
     printf("openings by belay run's opener: %lu, cut short: %lu, with slow writing of a record: %lu\n",
            (unsigned long)counts->opened, (unsigned long)counts->cut_short, (unsigned long)counts->slow);
+    printf("records of members that took long: %lu, agents that died meanwhile: %lu, ranks ended by keepers "
+           "meanwhile: on %lu nodes\n",
+           (unsigned long)counts->stalled, (unsigned long)counts->stalled_ends,
+           (unsigned long)counts->overdue);
     printf("parity of slots made: %lu, contributions that came again: %lu, images made again: %lu\n",
            (unsigned long)counts->folded, (unsigned long)counts->twice, (unsigned long)counts->rebuilt);
     printf("branches: %lu, demands between them: %lu\n", (unsigned long)counts->branches,

@@ -14,6 +14,7 @@
 #include "tests/sim/parity_host.h"
 #include "tests/sim/process.h"
 #include "tests/sim/proof.h"
+#include "tests/sim/stall.h"
 #include "tests/sim/watch_host.h"
 #include "tests/sim/wire.h"
 
@@ -171,6 +172,7 @@ void member_host_end(struct world *world, uint32_t node)
 {
     struct agent *agent = &world->nodes[node].agent;
 
+    stall_end(world, node);
     coord_host_end(world, node);
     branch_host_end(world, node);
     watch_host_end(world, node);
@@ -202,12 +204,25 @@ void member_host_begin(struct world *world, uint32_t node)
 void member_host_fence(struct world *world, uint32_t node)
 {
     const struct node *self = &world->nodes[node];
+    bool is_standing = stall_is_standing(world, node);
+    enum mutation unkept = is_standing ? MUTATION_TRUST_AGENT : MUTATION_NO_FENCE;
 
-    if (!self->agent.is_up && world->mutation != MUTATION_NO_FENCE &&
-        world_clock(world, node) >= self->keeper.fence_us && member_host_kill_ranks(world, node)) {
-        trace(world, "node %u: the lease is over, and the agent is gone", node);
+    if ((self->agent.is_up && !is_standing) || world->mutation == unkept ||
+        world_clock(world, node) < self->keeper.fence_us || !member_host_kill_ranks(world, node))
+        return;
+    trace(world, "node %u: the lease is over, and the agent %s", node,
+          is_standing ? "stands still" : "is gone");
+    if (!is_standing) {
         world->counts.fenced++;
+        return;
     }
+    world->counts.overdue++;
+    queue_push(&world->queue,
+               &(struct event){.time_us = world->now_us + rng_range(&world->stall_rng, 50, 3000),
+                               .kind = EVENT_RANK_GONE,
+                               .node = node,
+                               .epoch = self->agent.epoch,
+                               .incarnation = self->agent.incarnation});
 }
 
 bool member_host_kill_ranks(struct world *world, uint32_t node)
@@ -241,6 +256,8 @@ static void step(struct world *world, uint32_t node, struct member_event event)
 {
     struct agent *agent = &world->nodes[node].agent;
 
+    if (agent->is_stepping)
+        violate(world, "the member on node %u takes two events at once", node);
     event.now_us = world_clock(world, node);
     agent->is_stepping = true;
     agent->is_short = false;
@@ -248,9 +265,9 @@ static void step(struct world *world, uint32_t node, struct member_event event)
         violate(world, "the member refused an event of type %d", event.type);
     agent->is_stepping = false;
     agent->message = NULL;
-    if (agent->is_dying)
+    if (agent->is_dying && !world->is_over)
         world->crash(world, node);
-    else
+    else if (!agent->is_dying)
         schedule_tick(world, node);
 }
 
@@ -290,10 +307,7 @@ static int carry_out(struct world *world, uint32_t node, const struct member_act
 {
     switch (action->type) {
     case MEMBER_ACTION_RECORD:
-        if (is_full(world, node))
-            return -1;
-        record(world, node, action->record);
-        break;
+        return is_full(world, node) ? -1 : stall_write(world, node, action->record, record);
     case MEMBER_ACTION_STOP:
         stop(world, node);
         break;

@@ -24,6 +24,7 @@ static const struct {
     [MUTATION_FORGET_REFUTED] = {"forget_refuted", "nodes do not say which images they have refused"},
     [MUTATION_FORGET_ROOTS] = {"forget_roots", "the arbiter's decision has no roots"},
     [MUTATION_FORGET_SUM] = {"forget_sum", "nodes do not tell the sum of roots that COMMIT told them"},
+    [MUTATION_HASTY_RECORD] = {"hasty_record", "a member goes on before its record is on the disk"},
     [MUTATION_HASTY_WORD] = {"hasty_word", "a branch says a word when one voice has"},
     [MUTATION_HOLD_AT_TARGET] = {"hold_at_target", "ranks hold at a target while below another"},
     [MUTATION_HASTY_BRANCH] = {"hasty_branch", "a branch says settled when one voice is"},
@@ -50,6 +51,7 @@ static const struct {
     [MUTATION_STALE_OLD_PAGE] = {"stale_old_page", "old content is taken from an aborted line"},
     [MUTATION_STALE_REPORT] = {"stale_report", "reports count for targets they were not judged against"},
     [MUTATION_TAKE_BACK_ALL] = {"take_back_all", "a void drain forgets what former drains may have taken"},
+    [MUTATION_TRUST_AGENT] = {"trust_agent", "ranks of an agent that stands still run on after their lease"},
 };
 
 const char *mutation_name(enum mutation mutation)

@@ -26,6 +26,7 @@ enum mutation {
     MUTATION_FORGET_REFUTED, /* a node does not tell which image it has refused */
     MUTATION_FORGET_ROOTS,   /* the arbiter's decision has no roots */
     MUTATION_FORGET_SUM,     /* nodes do not tell the sum of the roots that COMMIT has told them */
+    MUTATION_HASTY_RECORD,   /* a member goes on before its record is on the disk */
     MUTATION_HASTY_WORD,     /* a branch says the word of a phase when one voice has */
     MUTATION_HOLD_AT_TARGET, /* ranks hold at their target though they are below another */
     MUTATION_IGNORE_ROOM,    /* nodes do not say how much memory they have */
@@ -52,6 +53,7 @@ enum mutation {
     MUTATION_STALE_OLD_PAGE, /* deltas are to the capture before, though its line was aborted */
     MUTATION_STALE_REPORT,   /* reports count for newer targets than they were judged against */
     MUTATION_TAKE_BACK_ALL,  /* after a void drain the library's word counts for sends of earlier drains */
+    MUTATION_TRUST_AGENT,    /* keepers let ranks run on after their lease while the agent is there */
     MUTATION_COUNT,
 };
 

@@ -16,6 +16,7 @@
 #include "tests/sim/parity_host.h"
 #include "tests/sim/proof.h"
 #include "tests/sim/rank.h"
+#include "tests/sim/stall.h"
 
 #define WIRE_RETRY_US 1000u
 #define WATCH_US 3000u
@@ -24,10 +25,12 @@
 #define HORIZON_US 60000000u
 
 static void set_up(struct world *world, uint64_t seed, enum mutation mutation, bool is_tracing);
-static void dispatch(struct world *world, const struct event *event);
+static void dispatch(struct world *world, struct event *event);
 static void step_rank(struct world *world, struct run *run, uint32_t rank);
 static void dispatch_to_agent(struct world *world, const struct event *event);
-static void deliver(struct world *world, const struct message *message);
+static void hand_to_agent(struct world *world, uint32_t node, struct event *event);
+static void take_by_agent(struct world *world, const struct event *event);
+static void deliver(struct world *world, struct event *event);
 static void deliver_to_agent(struct world *world, const struct message *message);
 static void deliver_event(struct world *world, const struct message *message);
 static void deliver_wire(struct world *world, const struct event *event);
@@ -46,6 +49,7 @@ bool play_seed(struct world *world, uint64_t seed, enum mutation mutation, bool 
         free(event.message);
         see_whether_over(world);
     }
+    stall_finish(world);
     for (uint32_t node = 0; node < world->node_count; node++)
         member_host_end(world, node);
     arbiter_host_destroy(world);
@@ -93,6 +97,7 @@ static void set_up(struct world *world, uint64_t seed, enum mutation mutation, b
     world->seed = seed;
     world->mutation = mutation;
     world->is_tracing = is_tracing;
+    world->take = take_by_agent;
     world->crash = fault_crash;
     world->wants = arbiter_host_wants;
     world->rng.state = rng_mix(seed + 1);
@@ -114,6 +119,7 @@ static void set_up(struct world *world, uint64_t seed, enum mutation mutation, b
     world->cut_rng.state = rng_mix(~seed + 1);
     world->disk_rng.state = rng_mix(~seed + 2);
     world->slow_per_mille = rng_chance(&world->disk_rng, 300) ? rng_range(&world->disk_rng, 50, 600) : 0;
+    stall_plan(world, (struct rng){.state = rng_mix(~seed + 4)});
     fault_plan(world);
     proof_plan(world, (struct rng){.state = rng_mix(~seed)});
     for (uint32_t endpoint = 0; endpoint < ENDPOINTS; endpoint++) {
@@ -128,7 +134,7 @@ static void set_up(struct world *world, uint64_t seed, enum mutation mutation, b
     queue_push(&world->queue, &(struct event){.time_us = WATCH_US, .kind = EVENT_WATCH});
 }
 
-static void dispatch(struct world *world, const struct event *event)
+static void dispatch(struct world *world, struct event *event)
 {
     struct run *run;
 
@@ -147,7 +153,7 @@ static void dispatch(struct world *world, const struct event *event)
         break;
     case EVENT_MESSAGE:
         if (link_delivers(world, event->message))
-            deliver(world, event->message);
+            deliver(world, event);
         break;
     case EVENT_ARBITER_TICK:
         if (world->arbiter.is_up && world->arbiter.incarnation == event->incarnation)
@@ -156,8 +162,11 @@ static void dispatch(struct world *world, const struct event *event)
     case EVENT_LINK_BROKEN:
         if (event->node == ARBITER && world->arbiter.is_up)
             arbiter_host_notice_broken_link(world, event->peer);
-        else if (event->node != ARBITER && world->nodes[event->node].agent.is_up)
-            member_host_notice_broken_link(world, event->node, event->peer);
+        else if (event->node != ARBITER)
+            hand_to_agent(world, event->node, event);
+        break;
+    case EVENT_WRITTEN:
+        stall_go_on(world, event->node, event->number);
         break;
     case EVENT_FENCE:
         member_host_fence(world, event->node);
@@ -177,6 +186,32 @@ static void dispatch(struct world *world, const struct event *event)
         fault_come_back(world, event->node);
         break;
     default:
+        hand_to_agent(world, event->node, event);
+        break;
+    }
+}
+
+/* A process that stands still takes it later. */
+static void hand_to_agent(struct world *world, uint32_t node, struct event *event)
+{
+    if (world->nodes[node].agent.is_up)
+        stall_take(world, node, event);
+}
+
+static void take_by_agent(struct world *world, const struct event *event)
+{
+    switch (event->kind) {
+    case EVENT_MESSAGE:
+        deliver_to_agent(world, event->message);
+        fault_point(world, event->message->to);
+        break;
+    case EVENT_LINK_BROKEN:
+        member_host_notice_broken_link(world, event->node, event->peer);
+        break;
+    case EVENT_CLOSE:
+        coord_host_close(world, event->node, event->epoch);
+        break;
+    default:
         dispatch_to_agent(world, event);
         break;
     }
@@ -188,8 +223,8 @@ static void step_rank(struct world *world, struct run *run, uint32_t rank)
     bool was_finished = world->is_finished;
 
     rank_step(world, run, rank);
-    if (world->is_finished && !was_finished)
-        coord_host_close(world, run->epoch);
+    for (uint32_t node = 0; world->is_finished && !was_finished && node < world->node_count; node++)
+        hand_to_agent(world, node, &(struct event){.kind = EVENT_CLOSE, .node = node, .epoch = run->epoch});
 }
 
 /* What was meant for an earlier life of the agent, or for another epoch, is void. */
@@ -235,17 +270,12 @@ static void dispatch_to_agent(struct world *world, const struct event *event)
     fault_point(world, event->node);
 }
 
-static void deliver(struct world *world, const struct message *message)
+static void deliver(struct world *world, struct event *event)
 {
-    if (message->to == ARBITER) {
-        if (world->arbiter.is_up)
-            arbiter_host_take(world, message);
-        return;
-    }
-    if (!world->nodes[message->to].agent.is_up)
-        return;
-    deliver_to_agent(world, message);
-    fault_point(world, message->to);
+    if (event->message->to != ARBITER)
+        hand_to_agent(world, event->message->to, event);
+    else if (world->arbiter.is_up)
+        arbiter_host_take(world, event->message);
 }
 
 static void deliver_to_agent(struct world *world, const struct message *message)
@@ -349,6 +379,9 @@ void play_add_counts(struct counts *sum, const struct counts *counts)
     sum->rebuilt += counts->rebuilt;
     sum->twice += counts->twice;
     sum->slow += counts->slow;
+    sum->stalled += counts->stalled;
+    sum->stalled_ends += counts->stalled_ends;
+    sum->overdue += counts->overdue;
     sum->cuts += counts->cuts;
     sum->opened += counts->opened;
     sum->cut_short += counts->cut_short;

@@ -24,6 +24,8 @@ enum event_kind {
     EVENT_APPLY,        /* node, number: line */
     EVENT_TICK,         /* node: its member's machine wants to be woken */
     EVENT_FENCE,        /* node: its keeper looks whether the agent lives */
+    EVENT_WRITTEN,      /* node: the record of its member is on a slow disk; number: of the writing */
+    EVENT_CLOSE,        /* node: the program has ended, and the coordinator of `epoch` is told */
     EVENT_STROBE,       /* node: the coordinator's timer */
     EVENT_MESSAGE,      /* message: delivery on a control link */
     EVENT_LINK_BROKEN,  /* node notices that its link to `peer` broke in `epoch` or before */

@@ -27,6 +27,10 @@ void world_destroy(struct world *world)
     for (uint32_t node = 0; world->rooms && node < MAX_NODES; node++)
         for (uint32_t i = 0; i < MAX_RANKS; i++)
             free(world->rooms->watching[node].reports[i].clocks);
+    for (uint32_t node = 0; world->rooms && node < MAX_NODES; node++) {
+        fiber_destroy(world->rooms->stalls[node].fiber);
+        free(world->rooms->stalls[node].waiting);
+    }
     if (world->rooms)
         fiber_destroy(world->rooms->fiber);
     free(world->rooms);

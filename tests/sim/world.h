@@ -391,13 +391,15 @@ struct counts {
     uint64_t branches, demands;                /* of trees that are no stars; orders to demand */
     uint64_t changed, refused, believed;       /* images that became others; that were not taken for what they
                                                   are not; that were, where nobody can know */
-    uint64_t opened, cut_short; /* openings by coord/opener that succeeded; in which it was ended */
-    uint64_t cuts;              /* of the link between two nodes alone */
-    uint64_t offered;           /* records that were put together of what nodes had been told */
-    uint64_t unkept;            /* copies and records for which there was no room */
-    uint64_t folded, rebuilt;   /* parity that was staged, images that were made of it */
-    uint64_t twice;             /* contributions that came again */
-    uint64_t slow;              /* records that took long, before or after the disk had them */
+    uint64_t opened, cut_short;     /* openings by coord/opener that succeeded; in which it was ended */
+    uint64_t cuts;                  /* of the link between two nodes alone */
+    uint64_t offered;               /* records that were put together of what nodes had been told */
+    uint64_t unkept;                /* copies and records for which there was no room */
+    uint64_t folded, rebuilt;       /* parity that was staged, images that were made of it */
+    uint64_t twice;                 /* contributions that came again */
+    uint64_t slow;                  /* records that took long, before or after the disk had them */
+    uint64_t stalled, stalled_ends; /* records of members that took long; agents that died meanwhile, */
+    uint64_t overdue;               /* agents whose ranks the keeper has ended meanwhile */
 };
 
 /* The watch of one agent's ranks, and what it has read of them. */
@@ -428,11 +430,25 @@ struct snapshot {
     uint64_t pages[MAX_RANKS][PAGES];
 };
 
+/* An agent that stands still while its record is written (stall.c). */
+struct stall {
+    struct world *world;
+    struct fiber *fiber; /* NULL: none was needed */
+    struct event event;  /* that runs on it */
+    bool is_standing;
+    uint64_t number; /* of the writing */
+    struct event *waiting;
+    uint32_t count, capacity;
+    bool is_behind; /* mutation only: the record is not on the disk yet; there is */
+    struct member_record former;
+};
+
 /* What is kept from one seed to the next: memory, and nothing that it says. */
 struct rooms {
     struct fiber *fiber; /* of an opener; NULL: none was needed */
     union page_room pages[RUNS][MAX_RANKS];
     struct watching watching[MAX_NODES];
+    struct stall stalls[MAX_NODES];
     struct snapshot snapshots[SNAPSHOTS];
 };
 
@@ -473,6 +489,8 @@ struct world {
     uint32_t full_per_mille;  /* how often there is no memory or disk for what is to be kept */
     uint32_t slow_per_mille;  /* how often a record takes long */
     struct rng disk_rng;      /* chances of its own: a slow disk */
+    struct rng stall_rng;     /* chances of its own: a slow disk under the record of a member, */
+    uint32_t stall_per_mille; /* of what an agent takes, if a record is written then */
     struct rng cut_rng;       /* chances of their own: cuts of one link */
     struct rng proof_rng;     /* chances of its own: one node that errs or lies about images */
     uint32_t false_node;
@@ -494,7 +512,8 @@ struct world {
     uint64_t faults_end_us;
     uint32_t crash_per_mille; /* at each step of the protocol */
     uint32_t crash_budget, node_crash_budget;
-    enum arbiter_want (*wants)(const struct world *world); /* arbiter_host_wants(), for check.c */
+    enum arbiter_want (*wants)(const struct world *world);        /* arbiter_host_wants(), for check.c */
+    void (*take)(struct world *world, const struct event *event); /* of an agent, for stall.c */
     void (*crash)(struct world *world, uint32_t endpoint); /* fault_crash(), for the parts below fault.c */
     /* the truth, for check.c */
     uint32_t running_epoch;

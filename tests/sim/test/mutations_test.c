@@ -93,6 +93,10 @@ static void the_seeds_cover_what_matters(void **state)
     assert_true(counts.opened > 300);
     assert_true(counts.cut_short > 100);
     assert_true(counts.offered > 50);
+    assert_true(counts.slow > 20);
+    assert_true(counts.stalled > 200);
+    assert_true(counts.stalled_ends > 5);
+    assert_true(counts.overdue > 20);
 }
 
 int main(void)
