@@ -38,7 +38,8 @@ static void say(struct branch *branch, struct coord_event word);
 static void say_aborted(struct branch *branch, const char *reason, bool is_refuted);
 static int out_of_memory(struct branch *branch);
 
-static void on_targets(void *context, uint32_t version, const struct coord_clock *clocks, uint32_t count);
+static void on_targets(void *context, uint32_t voice, uint32_t version, const struct coord_clock *clocks,
+                       uint32_t count);
 static void on_demand(void *context, uint32_t voice, uint32_t version, const uint32_t *ranks, uint32_t count);
 static void on_clocks(void *context, const struct coord_clock *clocks, uint32_t count);
 static void on_report(void *context, const struct coord_report *report);
@@ -262,7 +263,8 @@ static int out_of_memory(struct branch *branch)
     return -1;
 }
 
-static void on_targets(void *context, uint32_t version, const struct coord_clock *clocks, uint32_t count)
+static void on_targets(void *context, uint32_t voice, uint32_t version, const struct coord_clock *clocks,
+                       uint32_t count)
 {
     struct branch *branch = context;
     const struct coord_action order = {.type = COORD_ACTION_TARGETS,
@@ -272,7 +274,7 @@ static void on_targets(void *context, uint32_t version, const struct coord_clock
                                        .clocks = clocks,
                                        .clock_count = count};
 
-    branch->ops->order(branch->context, BRANCH_ALL, &order);
+    branch->ops->order(branch->context, voice, &order);
 }
 
 static void on_demand(void *context, uint32_t voice, uint32_t version, const uint32_t *ranks, uint32_t count)

@@ -9,7 +9,9 @@
  * docs/line.md, "The tree".
  *
  * - A communicator all of whose members have been counted below gets its target here, and is not told
- * upwards. The target of any other one comes from above.
+ * upwards. The target of any other one comes from above. It goes to the voices that have counted members, or
+ * to all if some members had not been counted where it was made. A version names to a voice what has risen
+ * since the last one.
  * - A branch raises targets by itself until it has said that it is settled in a version of its parent. After
  *   that it sends the clock upwards, and an ancestor that has not said so makes a new version: otherwise
  * ranks might move again in a subtree that counts as settled.

@@ -18,6 +18,7 @@ struct entry {
     uint64_t said;   /* the clock that the parent has been told */
     uint32_t size;   /* its members, 0: not known */
     bool is_above;   /* its target comes from above */
+    bool is_counted; /* ... where all its members have been counted */
     bool is_touched; /* on the list */
 };
 
@@ -40,6 +41,7 @@ struct converge {
     struct targets known;  /* by communicator the largest clock; its version is that of our targets */
     struct entry *entries; /* by place in known, as the next ones */
     uint32_t *seen;        /* by entry and voice: members counted */
+    uint64_t *told;        /* by entry and voice: the target that the voice knows */
     uint32_t *touched;     /* entries whose clock has risen */
     struct coord_clock *out;
     uint32_t capacity, touched_count;
@@ -67,6 +69,8 @@ static void add_out(struct converge *converge, uint32_t *count, uint32_t index);
 static int release(struct converge *converge);
 static void look_at_touched(struct converge *converge);
 static int announce(struct converge *converge);
+static void tell_targets(struct converge *converge, uint32_t voice);
+static bool concerns(const struct converge *converge, uint32_t voice, uint32_t index);
 static void demand_as_above(struct converge *converge);
 static void tell_demands(struct converge *converge);
 static void tell_report(struct converge *converge);
@@ -115,6 +119,7 @@ void converge_destroy(struct converge *converge)
     free(converge->ranks);
     free(converge->entries);
     free(converge->seen);
+    free(converge->told);
     free(converge->touched);
     free(converge->out);
     free(converge);
@@ -197,6 +202,7 @@ int converge_take_targets(struct converge *converge, uint32_t version, const str
             return -1;
         converge->entries[index].is_above = true;
         converge->entries[index].above = clocks[i].seq;
+        converge->entries[index].is_counted = clocks[i].size > 0;
     }
     return converge_settle(converge);
 }
@@ -313,6 +319,8 @@ static int note(struct converge *converge, uint64_t comm, uint64_t seq, uint32_t
         converge->entries[count] = (struct entry){0};
         memset(&converge->seen[(size_t)count * converge->voice_count], 0,
                converge->voice_count * sizeof(*converge->seen));
+        memset(&converge->told[(size_t)count * converge->voice_count], 0,
+               converge->voice_count * sizeof(*converge->told));
     }
     if (seq > before && !converge->entries[*index].is_touched) {
         converge->entries[*index].is_touched = true;
@@ -326,6 +334,7 @@ static int grow(struct converge *converge)
     uint32_t capacity = converge->capacity ? 2 * converge->capacity : FIRST_CAPACITY;
     struct entry *entries = realloc(converge->entries, capacity * sizeof(*entries));
     uint32_t *seen, *touched;
+    uint64_t *told;
     struct coord_clock *out;
 
     if (entries)
@@ -333,13 +342,16 @@ static int grow(struct converge *converge)
     seen = realloc(converge->seen, (size_t)capacity * converge->voice_count * sizeof(*seen));
     if (seen)
         converge->seen = seen;
+    told = realloc(converge->told, (size_t)capacity * converge->voice_count * sizeof(*told));
+    if (told)
+        converge->told = told;
     touched = realloc(converge->touched, capacity * sizeof(*touched));
     if (touched)
         converge->touched = touched;
     out = realloc(converge->out, capacity * sizeof(*out));
     if (out)
         converge->out = out;
-    if (!entries || !seen || !touched || !out) {
+    if (!entries || !seen || !told || !touched || !out) {
         errno = ENOMEM;
         return -1;
     }
@@ -420,12 +432,10 @@ static void look_at_touched(struct converge *converge)
 /* What the parent demands is demanded in the new version, too. */
 static int announce(struct converge *converge)
 {
-    uint32_t count = 0, version = targets_announce(&converge->known);
+    uint32_t version = targets_announce(&converge->known);
 
     converge->is_due = false;
     waitfor_begin_version(&converge->waitfor, version);
-    for (uint32_t i = 0; i < converge->voice_count; i++)
-        converge->voices[i].demands = (struct demands){0};
     for (uint32_t i = 0; i < converge->known.count; i++) {
         struct entry *entry = &converge->entries[i];
 
@@ -433,13 +443,39 @@ static int announce(struct converge *converge)
             entry->target = converge->known.clocks[i].seq;
         else if (entry->above > entry->target)
             entry->target = entry->above;
-        if (entry->target > 0)
-            converge->out[count++] =
-                (struct coord_clock){.comm = converge->known.clocks[i].comm, .seq = entry->target};
     }
-    converge->ops->order_targets(converge->context, version, converge->out, count);
+    for (uint32_t i = 0; i < converge->voice_count; i++) {
+        converge->voices[i].demands = (struct demands){0};
+        tell_targets(converge, i);
+    }
     demand_as_above(converge);
     return 0;
+}
+
+/* What concerns the voice and has risen. Also if that is nothing: reports name the version. */
+static void tell_targets(struct converge *converge, uint32_t voice)
+{
+    uint32_t count = 0;
+
+    for (uint32_t i = 0; i < converge->known.count; i++) {
+        const struct entry *entry = &converge->entries[i];
+        uint64_t *told = &converge->told[(size_t)i * converge->voice_count + voice];
+        bool is_counted = entry->is_above ? entry->is_counted : is_complete(converge, i);
+
+        if (entry->target <= *told || (is_counted && !concerns(converge, voice, i)))
+            continue;
+        *told = entry->target;
+        converge->out[count++] = (struct coord_clock){.comm = converge->known.clocks[i].comm,
+                                                      .seq = entry->target,
+                                                      .size = is_counted ? entry->size : 0};
+    }
+    converge->ops->order_targets(converge->context, voice, converge->known.version, converge->out, count);
+}
+
+/* Where all members of a communicator have been counted, some of them are the voice's. */
+static bool concerns(const struct converge *converge, uint32_t voice, uint32_t index)
+{
+    return converge->seen[(size_t)index * converge->voice_count + voice] > 0;
 }
 
 static void demand_as_above(struct converge *converge)

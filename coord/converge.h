@@ -15,8 +15,9 @@
 struct converge;
 
 struct converge_ops {
-    /* To all voices: a new version of the targets. */
-    void (*order_targets)(void *context, uint32_t version, const struct coord_clock *clocks, uint32_t count);
+    /* To a voice: a new version of the targets, with those that the voice does not know yet. */
+    void (*order_targets)(void *context, uint32_t voice, uint32_t version, const struct coord_clock *clocks,
+                          uint32_t count);
     /* To a voice that is a branch: ranks elsewhere wait for these of its ranks (ascending; none: for all). */
     void (*demand)(void *context, uint32_t voice, uint32_t version, const uint32_t *ranks, uint32_t count);
     /* To the parent. */

@@ -82,8 +82,9 @@ enum coord_action_type {
     COORD_ACTION_NONE = 0,
     COORD_ACTION_PREPARE, /* to all agents: line; copy ahead while the ranks run, then PREPARED */
     COORD_ACTION_STROBE,  /* to all agents: line; raise CONVERGE, send CLOCKS, then REPORTs on change */
-    COORD_ACTION_TARGETS, /* to all agents: line, targets_version, clocks = all targets; ranks judge anew,
-                             each agent REPORTs every one of its ranks against this version */
+    COORD_ACTION_TARGETS, /* to all agents: line, targets_version, clocks = targets, at least those that have
+                             risen since the version before; ranks judge anew, each agent REPORTs every one of
+                             its ranks against this version */
     COORD_ACTION_STOP,    /* to all agents: line; order the ranks to stop, then STOPPED */
     COORD_ACTION_DRAIN,   /* to all agents: line; all ranks of all agents have that order: they may take
                              messages from the library; when all its ranks are parked, PARKED */

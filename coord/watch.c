@@ -83,6 +83,7 @@ void watch_begin(struct watch *watch, uint64_t line)
     watch->stage = STAGE_NONE;
     watch->is_impatient = watch->has_said_parked = false;
     watch->parked = 0;
+    targets_reset(&watch->targets);
     for (uint32_t i = 0; i < watch->count; i++)
         watch->ranks[i] = (struct watched){.rank = watch->ranks[i].rank};
 }
@@ -101,7 +102,6 @@ void watch_set_targets(struct watch *watch, uint32_t version, const struct coord
 {
     if (watch->stage != STAGE_CLOCKS && watch->stage != STAGE_TARGETS)
         return;
-    targets_reset(&watch->targets);
     watch->targets.version = version;
     for (uint32_t i = 0; i < count; i++) {
         if (targets_raise(&watch->targets, clocks[i].comm, clocks[i].seq) < 0) {

@@ -54,7 +54,7 @@ void watch_destroy(struct watch *watch);
 
 /* A line is being prepared: nothing is ordered or looked at yet, and nothing of an earlier line counts. */
 void watch_begin(struct watch *watch, uint64_t line);
-/* STROBE, TARGETS, STOP and DRAIN of that line. */
+/* STROBE, TARGETS, STOP and DRAIN of that line. Targets that a version does not name stay as they are. */
 void watch_strobe(struct watch *watch);
 void watch_set_targets(struct watch *watch, uint32_t version, const struct coord_clock *clocks,
                        uint32_t count);

@@ -18,7 +18,7 @@
 #include "common/wire/coord_clock.h"
 #include "common/wire/peer.pb-c.h"
 
-#define PEER_VERSION 2u
+#define PEER_VERSION 3u
 #define PEER_MAX_BYTES (96u << 20) /* of an encoded message */
 #define PEER_MAX_CLOCKS (1u << 22)
 #define PEER_MAX_PEERS 64u

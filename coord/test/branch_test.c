@@ -22,8 +22,10 @@
 #define OWN 0u
 #define GROUP 1u
 #define LEAF 2u
-#define WORLD 7u /* a communicator of all ranks */
-#define PAIR 8u  /* of ranks 1 and 4 */
+#define WORLD 7u  /* a communicator of all ranks */
+#define PAIR 8u   /* of ranks 1 and 4 */
+#define OTHERS 9u /* of ranks 2, 3 and 5 */
+#define YOUNG 10u /* nobody has been counted in it */
 #define LINE 5u
 
 struct fixture {
@@ -132,9 +134,10 @@ static void obey(struct fixture *fixture, enum coord_action_type type)
     assert_int_equal(branch_order(fixture->branch, &(struct coord_action){.type = type, .line = LINE}), 0);
 }
 
-static void obey_targets(struct fixture *fixture, uint32_t version, uint64_t comm, uint64_t seq)
+static void obey_counted(struct fixture *fixture, uint32_t version, uint64_t comm, uint64_t seq,
+                         uint32_t size)
 {
-    const struct coord_clock clock = {.comm = comm, .seq = seq};
+    const struct coord_clock clock = {.comm = comm, .seq = seq, .size = size};
 
     assert_int_equal(branch_order(fixture->branch, &(struct coord_action){.type = COORD_ACTION_TARGETS,
                                                                           .line = LINE,
@@ -142,6 +145,12 @@ static void obey_targets(struct fixture *fixture, uint32_t version, uint64_t com
                                                                           .clocks = &clock,
                                                                           .clock_count = comm > 0}),
                      0);
+}
+
+/* Of a communicator of which not all members have been counted. */
+static void obey_targets(struct fixture *fixture, uint32_t version, uint64_t comm, uint64_t seq)
+{
+    obey_counted(fixture, version, comm, seq, 0);
 }
 
 static void obey_demand(struct fixture *fixture, uint32_t version, uint32_t rank)
@@ -262,7 +271,8 @@ static void clocks_that_have_met_all_members_stop(void **state)
     hear_clocks(fixture, GROUP, 4, 0);
     assert_heard(fixture, "CLOCKS 7:4");
     obey_targets(fixture, 1, WORLD, 6);
-    assert_heard(fixture, "targets v1 7:6 8:2");
+    assert_heard(fixture,
+                 "targets of voice 0 v1 7:6 8:2, targets of voice 1 v1 7:6, targets of voice 2 v1 7:6 8:2");
 }
 
 static void a_subtree_is_settled_when_all_are(void **state)
@@ -276,7 +286,7 @@ static void a_subtree_is_settled_when_all_are(void **state)
     hear_settled(fixture, LEAF, 4, 1);
     assert_heard(fixture, "REPORT v1 settled");
     obey_targets(fixture, 2, WORLD, 5);
-    assert_heard(fixture, "targets v2 7:5 8:2");
+    assert_heard(fixture, "targets of voice 0 v2 7:5, targets of voice 1 v2 7:5, targets of voice 2 v2 7:5");
     hear_settled(fixture, OWN, 1, 2);
     hear_settled(fixture, LEAF, 4, 2);
     hear_settled(fixture, GROUP, 0, 1); /* of the version before */
@@ -293,9 +303,33 @@ static void a_clock_above_its_target_is_told_or_makes_a_version(void **state)
     hear_clocks(fixture, GROUP, 6, 0);
     assert_heard(fixture, "CLOCKS 7:6");
     hear_clocks(fixture, LEAF, 5, 3);
-    assert_heard(fixture, "targets v2 7:4 8:3");
+    assert_heard(fixture, "targets of voice 0 v2 8:3, targets of voice 1 v2, targets of voice 2 v2 8:3");
     obey_targets(fixture, 2, WORLD, 6);
-    assert_heard(fixture, "targets v3 7:6 8:3");
+    assert_heard(fixture, "targets of voice 0 v3 7:6, targets of voice 1 v3 7:6, targets of voice 2 v3 7:6");
+}
+
+/* A voice without members of a communicator needs its target only while some members may be unknown. */
+static void targets_go_where_members_are(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct coord_clock clock = {.comm = OTHERS, .seq = 1, .seen = 2, .size = 3};
+
+    obey(fixture, COORD_ACTION_PREPARE);
+    obey(fixture, COORD_ACTION_STROBE);
+    hear_clocks(fixture, OWN, 3, 2);
+    assert_int_equal(
+        hear(fixture, GROUP,
+             (struct coord_event){.type = COORD_EVENT_CLOCKS, .clocks = &clock, .clock_count = 1}),
+        0);
+    hear_clocks(fixture, LEAF, 3, 2);
+    assert_heard(fixture, "prepare, strobe, CLOCKS 7:3 9:1");
+    obey_counted(fixture, 1, OTHERS, 2, 3);
+    assert_heard(fixture, "targets of voice 0 v1 8:2, targets of voice 1 v1 9:2, targets of voice 2 v1 8:2");
+    obey_targets(fixture, 2, YOUNG, 1);
+    assert_heard(fixture,
+                 "targets of voice 0 v2 10:1, targets of voice 1 v2 10:1, targets of voice 2 v2 10:1");
+    obey_targets(fixture, 3, OTHERS, 2);
+    assert_heard(fixture, "targets of voice 0 v3 9:2, targets of voice 1 v3, targets of voice 2 v3 9:2");
 }
 
 static void demands_find_their_way(void **state)
@@ -346,11 +380,11 @@ static void a_held_rank_is_released_here(void **state)
     hear_held(fixture, LEAF, 4, 3, 1);
     assert_heard(fixture, "");
     obey_demand(fixture, 1, 4);
-    assert_heard(fixture, "targets v2 7:4 8:3");
+    assert_heard(fixture, "targets of voice 0 v2 8:3, targets of voice 1 v2, targets of voice 2 v2 8:3");
     hear_held(fixture, OWN, 1, 4, 2); /* demanded by nobody */
     assert_heard(fixture, "");
     hear_held(fixture, LEAF, 4, 4, 2); /* still demanded by the parent, in its version */
-    assert_heard(fixture, "targets v3 7:4 8:4");
+    assert_heard(fixture, "targets of voice 0 v3 8:4, targets of voice 1 v3, targets of voice 2 v3 8:4");
 }
 
 /* Its parent may have passed on that it is settled: it does not move again by itself. */
@@ -366,7 +400,7 @@ static void a_settled_branch_asks_before_it_raises(void **state)
     obey_demand(fixture, 1, 4);
     assert_heard(fixture, "CLOCKS 8:3");
     obey_targets(fixture, 2, PAIR, 3);
-    assert_heard(fixture, "targets v2 7:4 8:3");
+    assert_heard(fixture, "targets of voice 0 v2 8:3, targets of voice 1 v2 8:3, targets of voice 2 v2 8:3");
 }
 
 static void more_demands_than_can_be_named_are_for_all(void **state)
@@ -452,6 +486,7 @@ int main(void)
         WITH_BRANCH(clocks_that_have_met_all_members_stop),
         WITH_BRANCH(a_subtree_is_settled_when_all_are),
         WITH_BRANCH(a_clock_above_its_target_is_told_or_makes_a_version),
+        WITH_BRANCH(targets_go_where_members_are),
         WITH_BRANCH(demands_find_their_way),
         WITH_BRANCH(a_demand_from_above_is_followed),
         WITH_BRANCH(a_held_rank_is_released_here),

@@ -259,6 +259,21 @@ static void a_report_follows_the_clocks_that_it_relies_on(void **state)
     assert_said(fixture, "targets2>0 targets2>1 fence 1:inside/2 3:running-below/2");
 }
 
+static void targets_stay_until_the_next_line(void **state)
+{
+    struct fixture *fixture = *state;
+
+    lead_to_targets(fixture, 5);
+    watch_set_targets(fixture->watch, 2, NULL, 0);
+    assert_said(fixture, "targets2>0 targets2>1 fence 1:running-below/2 3:running-below/2");
+    watch_begin(fixture->watch, LINE);
+    watch_strobe(fixture->watch);
+    fixture->said[0] = '\0';
+    watch_set_targets(fixture->watch, 1, NULL, 0);
+    assert_said(fixture,
+                "targets1>0 targets1>1 fence CLOCKS 4 1:running/1 CLOCKS 4 3:running/1"); /* above 0 */
+}
+
 static void a_young_communicator_gets_its_target_before_it_is_judged(void **state)
 {
     struct fixture *fixture = *state;
@@ -407,6 +422,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(clocks_wait_for_a_rank_that_cannot_be_read, setup, teardown),
         cmocka_unit_test_setup_teardown(members_are_counted_as_far_as_there_are_any, setup, teardown),
         cmocka_unit_test_setup_teardown(a_report_follows_the_clocks_that_it_relies_on, setup, teardown),
+        cmocka_unit_test_setup_teardown(targets_stay_until_the_next_line, setup, teardown),
         cmocka_unit_test_setup_teardown(a_young_communicator_gets_its_target_before_it_is_judged, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(peers_outside_the_world_are_not_passed_on, setup, teardown),

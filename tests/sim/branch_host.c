@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "coord/epoch.h"
 #include "tests/sim/check.h"
@@ -59,6 +60,7 @@ void branch_host_order(struct world *world, uint32_t node, const struct message 
 {
     struct agent *agent = &world->nodes[node].agent;
     struct coord_action action = message->action;
+    struct coord_clock clocks[sizeof(message->clocks) / sizeof(message->clocks[0])];
 
     if (!agent->branch || agent->epoch != message->epoch)
         return;
@@ -68,7 +70,10 @@ void branch_host_order(struct world *world, uint32_t node, const struct message 
         measure_begin(&agent->branch_proofs, action.line, branch_voice_count(agent->branch));
     agent->has_commit_root = message->has_root;
     agent->commit_root = message->root;
-    action.clocks = message->clocks;
+    memcpy(clocks, message->clocks, sizeof(clocks));
+    for (uint32_t i = 0; world->mutation == MUTATION_FORGET_YOUNG && i < action.clock_count; i++)
+        clocks[i].size = world->program.ranks;
+    action.clocks = clocks;
     action.ranks = message->ranks;
     if (action.type == COORD_ACTION_TARGETS)
         agent->branch_version = action.targets_version;

@@ -25,6 +25,7 @@ static const struct {
     [MUTATION_FORGET_ROOTS] = {"forget_roots", "the arbiter's decision has no roots"},
     [MUTATION_FORGET_SUM] = {"forget_sum", "nodes do not tell the sum of roots that COMMIT told them"},
     [MUTATION_HASTY_RECORD] = {"hasty_record", "a member goes on before its record is on the disk"},
+    [MUTATION_FORGET_YOUNG] = {"forget_young", "targets go where members are known, though some are not"},
     [MUTATION_HASTY_WORD] = {"hasty_word", "a branch says a word when one voice has"},
     [MUTATION_HOLD_AT_TARGET] = {"hold_at_target", "ranks hold at a target while below another"},
     [MUTATION_HASTY_BRANCH] = {"hasty_branch", "a branch says settled when one voice is"},

@@ -27,6 +27,7 @@ enum mutation {
     MUTATION_FORGET_ROOTS,   /* the arbiter's decision has no roots */
     MUTATION_FORGET_SUM,     /* nodes do not tell the sum of the roots that COMMIT has told them */
     MUTATION_HASTY_RECORD,   /* a member goes on before its record is on the disk */
+    MUTATION_FORGET_YOUNG,   /* targets go only where members have been counted, though some are unknown */
     MUTATION_HASTY_WORD,     /* a branch says the word of a phase when one voice has */
     MUTATION_HOLD_AT_TARGET, /* ranks hold at their target though they are below another */
     MUTATION_IGNORE_ROOM,    /* nodes do not say how much memory they have */

@@ -41,7 +41,8 @@ static void assert_refused(const struct peer_message *sent, const struct peer_ex
 static void an_order_comes_whole(void **state)
 {
     (void)state;
-    const struct coord_clock clocks[] = {{.comm = UINT64_MAX, .seq = 1}, {.comm = 5, .seq = UINT64_MAX}};
+    const struct coord_clock clocks[] = {{.comm = UINT64_MAX, .seq = 1, .size = 9},
+                                         {.comm = 5, .seq = UINT64_MAX}};
     const struct peer_message sent = {.kind = PEER_TARGETS,
                                       .role = PEER_HOST,
                                       .node = 3,

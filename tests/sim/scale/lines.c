@@ -39,7 +39,8 @@ struct scale {
     struct program program;
     struct net net;
     struct coord *coord;
-    uint32_t versions;
+    uint32_t versions; /* of all lines */
+    uint32_t version;  /* the newest of this line, as the coordinator's node makes them */
     uint64_t committed;
     double busiest_s;
     struct rank_report report; /* as read last */
@@ -52,6 +53,7 @@ static void step(struct scale *scale, struct coord_event event);
 static void step_branch(struct agent *agent, uint32_t from, const struct peer_message *message);
 static struct coord_event event_of(const struct peer_message *message);
 static void on_branch_order(void *context, uint32_t voice, const struct coord_action *action);
+static void count_version(struct scale *scale, const struct coord_action *action);
 static void on_branch_word(void *context, const struct coord_event *word);
 static struct coord_action order_of(const struct peer_message *message);
 static struct load *pack_order(uint32_t node, const struct coord_action *action);
@@ -360,7 +362,8 @@ static void give_order(void *context, const struct coord_action *action)
         scale->committed = action->line;
         return;
     }
-    scale->versions += is_star && action->type == COORD_ACTION_TARGETS;
+    if (is_star)
+        count_version(scale, action);
     load = pack_order(COORDINATOR, action);
     for (uint32_t i = 0; i < (is_star ? scale->nodes : 1); i++)
         net_send(&scale->net, COORDINATOR, i, is_star ? LAYER_MEMBER : LAYER_BRANCH, load);
@@ -372,12 +375,24 @@ static void on_branch_order(void *context, uint32_t voice, const struct coord_ac
     const struct agent *agent = context;
     struct load *load = pack_order(agent->index, action);
 
-    agent->scale->versions += agent->index == COORDINATOR && action->type == COORD_ACTION_TARGETS;
+    if (agent->index == COORDINATOR)
+        count_version(agent->scale, action);
     for (uint32_t i = 0; i < branch_voice_count(agent->branch); i++)
         if (voice == BRANCH_ALL || voice == i)
             net_send(&agent->scale->net, agent->index, branch_voice_member(agent->branch, i),
                      branch_is_group(agent->branch, i) ? LAYER_BRANCH : LAYER_MEMBER, load);
     load_release(load);
+}
+
+/* A branch gives one to its voices one by one. */
+static void count_version(struct scale *scale, const struct coord_action *action)
+{
+    if (action->type == COORD_ACTION_PREPARE)
+        scale->version = 0;
+    if (action->type != COORD_ACTION_TARGETS || action->targets_version == scale->version)
+        return;
+    scale->version = action->targets_version;
+    scale->versions++;
 }
 
 static void on_branch_word(void *context, const struct coord_event *word)
