@@ -12,6 +12,8 @@
  * upwards. The target of any other one comes from above. It goes to the voices that have counted members, or
  * to all if some members had not been counted where it was made. A version names to a voice what has risen
  * since the last one.
+ * - A branch makes a version of its own when all have reported for the last one: each version is reported for
+ * by all, so what they raise and release together makes one. A version of the parent is handed on at once.
  * - A branch raises targets by itself until it has said that it is settled in a version of its parent. After
  *   that it sends the clock upwards, and an ancestor that has not said so makes a new version: otherwise
  * ranks might move again in a subtree that counts as settled.

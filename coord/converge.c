@@ -50,6 +50,8 @@ struct converge {
     bool has_said_clocks;
     bool has_said_settled;      /* in this version of the parent */
     bool is_due;                /* our targets are, in a new version */
+    bool is_ordered;            /* ... by the parent's */
+    bool has_answered;          /* something, in this version of the parent */
     struct demands up;          /* ranks elsewhere for whom ranks of the subtree wait */
     struct demands down;        /* ranks of the subtree that the parent demands */
     struct coord_report report; /* said last in this version of the parent */
@@ -68,7 +70,8 @@ static bool is_complete(const struct converge *converge, uint32_t index);
 static void add_out(struct converge *converge, uint32_t *count, uint32_t index);
 static int release(struct converge *converge);
 static void look_at_touched(struct converge *converge);
-static int announce(struct converge *converge);
+static bool may_announce(const struct converge *converge);
+static void announce(struct converge *converge);
 static void tell_targets(struct converge *converge, uint32_t voice);
 static bool concerns(const struct converge *converge, uint32_t voice, uint32_t index);
 static void demand_as_above(struct converge *converge);
@@ -132,7 +135,8 @@ void converge_begin(struct converge *converge)
     waitfor_clear_released(&converge->waitfor);
     converge->touched_count = 0;
     converge->above_version = NO_VERSION;
-    converge->has_said_clocks = converge->has_said_settled = converge->is_due = false;
+    converge->has_said_clocks = converge->has_said_settled = false;
+    converge->is_due = converge->is_ordered = converge->has_answered = false;
     converge->up = converge->down = (struct demands){0};
 }
 
@@ -180,8 +184,10 @@ int converge_settle(struct converge *converge)
     look_at_touched(converge);
     if (converge->above_version == NO_VERSION)
         return 0;
-    if (converge->is_due && announce(converge) < 0)
-        return -1;
+    if (converge->is_due && !converge->is_ordered && waitfor_has_heard_all(&converge->waitfor))
+        tell_report(converge); /* the parent waits for an answer, which the next version may delay */
+    if (converge->is_due && may_announce(converge))
+        announce(converge);
     tell_demands(converge);
     tell_report(converge);
     return 0;
@@ -191,8 +197,8 @@ int converge_take_targets(struct converge *converge, uint32_t version, const str
                           uint32_t count)
 {
     converge->above_version = version;
-    converge->has_said_settled = false;
-    converge->is_due = true;
+    converge->has_said_settled = converge->has_answered = false;
+    converge->is_due = converge->is_ordered = true;
     converge->up = converge->down = (struct demands){0};
     converge->report = (struct coord_report){.state = COORD_RANK_RUNNING, .is_below = true};
     for (uint32_t i = 0; i < count; i++) {
@@ -429,12 +435,21 @@ static void look_at_touched(struct converge *converge)
         converge->ops->say_clocks(converge->context, converge->out, count);
 }
 
+/*
+ * Each version is reported for by all, and what was said for the one before is void. So all are heard first:
+ * what they have raised and released together makes one version.
+ */
+static bool may_announce(const struct converge *converge)
+{
+    return converge->is_ordered || waitfor_has_heard_all(&converge->waitfor);
+}
+
 /* What the parent demands is demanded in the new version, too. */
-static int announce(struct converge *converge)
+static void announce(struct converge *converge)
 {
     uint32_t version = targets_announce(&converge->known);
 
-    converge->is_due = false;
+    converge->is_due = converge->is_ordered = false;
     waitfor_begin_version(&converge->waitfor, version);
     for (uint32_t i = 0; i < converge->known.count; i++) {
         struct entry *entry = &converge->entries[i];
@@ -449,7 +464,6 @@ static int announce(struct converge *converge)
         tell_targets(converge, i);
     }
     demand_as_above(converge);
-    return 0;
 }
 
 /* What concerns the voice and has risen. Also if that is nothing: reports name the version. */
@@ -502,16 +516,18 @@ static void tell_demands(struct converge *converge)
     }
 }
 
-/* If it is another one than before. */
+/* If it is another one than before, or the first one after all have been heard. */
 static void tell_report(struct converge *converge)
 {
     struct demands *up = &converge->up;
     struct coord_report report = {.state = COORD_RANK_RUNNING,
-                                  .is_below = !waitfor_is_settled(&converge->waitfor),
+                                  .is_below = converge->is_due || !waitfor_is_settled(&converge->waitfor),
                                   .targets_version = converge->above_version};
 
-    if (report.is_below == converge->report.is_below && demands_are_told(up))
+    if (report.is_below == converge->report.is_below && demands_are_told(up) &&
+        (converge->has_answered || !waitfor_has_heard_all(&converge->waitfor)))
         return;
+    converge->has_answered = true;
     if (up->is_all || up->count > 0)
         report.state = COORD_RANK_WAITING;
     report.peers = up->ranks;

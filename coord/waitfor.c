@@ -51,6 +51,7 @@ void waitfor_begin_version(struct waitfor *waitfor, uint32_t version)
 {
     waitfor->version = version;
     waitfor->unsettled = waitfor->rank_count;
+    waitfor->heard = 0;
     waitfor->everybody_version = 0;
     if (version != 0)
         return;
@@ -64,13 +65,15 @@ void waitfor_begin_version(struct waitfor *waitfor, uint32_t version)
 int waitfor_report(struct waitfor *waitfor, const struct coord_report *report)
 {
     struct waitfor_rank *rank = &waitfor->ranks[report->rank];
-    bool was_settled;
+    bool was_settled, is_first;
 
     if (waitfor->version == 0 || report->targets_version != waitfor->version)
         return 0;
     was_settled = is_settled(waitfor, rank);
+    is_first = rank->report.targets_version != waitfor->version;
     if (store(rank, report) < 0)
         return -1;
+    waitfor->heard += is_first;
     rank->is_released = false;
     waitfor->unsettled += was_settled;
     waitfor->unsettled -= is_settled(waitfor, rank);
@@ -100,6 +103,11 @@ void waitfor_clear_released(struct waitfor *waitfor)
 bool waitfor_is_settled(const struct waitfor *waitfor)
 {
     return waitfor->version != 0 && waitfor->unsettled == 0;
+}
+
+bool waitfor_has_heard_all(const struct waitfor *waitfor)
+{
+    return waitfor->version != 0 && waitfor->heard == waitfor->rank_count;
 }
 
 /* Copy a report; its peers become ours. */

@@ -44,6 +44,7 @@ struct waitfor {
     uint32_t rank_count;                 /* of reporters */
     uint32_t version;                    /* of the targets that count; reports for others are ignored */
     uint32_t unsettled;                  /* ranks not settled in this version */
+    uint32_t heard;                      /* those that have reported in this version */
     uint32_t everybody_version;          /* the newest version in which a demanded rank waits for any rank */
     uint32_t *pending; /* work list: demanded ranks to look at; each at most once per report */
     uint32_t pending_count;
@@ -68,5 +69,7 @@ void waitfor_demand(struct waitfor *waitfor, const int32_t *ranks, uint32_t coun
 void waitfor_clear_released(struct waitfor *waitfor);
 
 bool waitfor_is_settled(const struct waitfor *waitfor);
+/* Has each rank reported in this version? */
+bool waitfor_has_heard_all(const struct waitfor *waitfor);
 
 #endif

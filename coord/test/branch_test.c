@@ -303,7 +303,13 @@ static void a_clock_above_its_target_is_told_or_makes_a_version(void **state)
     hear_clocks(fixture, GROUP, 6, 0);
     assert_heard(fixture, "CLOCKS 7:6");
     hear_clocks(fixture, LEAF, 5, 3);
-    assert_heard(fixture, "targets of voice 0 v2 8:3, targets of voice 1 v2, targets of voice 2 v2 8:3");
+    hear_settled(fixture, LEAF, 4, 1);
+    hear_settled(fixture, OWN, 1, 1);
+    assert_heard(fixture, ""); /* more may come: not all have reported */
+    hear_clocks(fixture, OWN, 3, 4);
+    hear_settled(fixture, GROUP, 0, 1);
+    assert_heard(fixture, "REPORT v1 below, targets of voice 0 v2 8:4, targets of voice 1 v2, "
+                          "targets of voice 2 v2 8:4");
     obey_targets(fixture, 2, WORLD, 6);
     assert_heard(fixture, "targets of voice 0 v3 7:6, targets of voice 1 v3 7:6, targets of voice 2 v3 7:6");
 }
@@ -330,6 +336,25 @@ static void targets_go_where_members_are(void **state)
                  "targets of voice 0 v2 10:1, targets of voice 1 v2 10:1, targets of voice 2 v2 10:1");
     obey_targets(fixture, 3, OTHERS, 2);
     assert_heard(fixture, "targets of voice 0 v3 9:2, targets of voice 1 v3, targets of voice 2 v3 9:2");
+}
+
+/* The parent makes no new version before that, and what it waits for may not be the branch's. */
+static void what_is_not_settled_is_told_once_all_have_reported(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct coord_report below = {
+        .rank = 1, .state = COORD_RANK_RUNNING, .is_below = true, .targets_version = 1};
+
+    converge(fixture);
+    assert_int_equal(report(fixture, OWN, below), 0);
+    hear_settled(fixture, GROUP, 0, 1);
+    assert_heard(fixture, "");
+    hear_settled(fixture, LEAF, 4, 1);
+    assert_heard(fixture, "REPORT v1 below");
+    assert_int_equal(report(fixture, OWN, below), 0);
+    assert_heard(fixture, "");
+    hear_settled(fixture, OWN, 1, 1);
+    assert_heard(fixture, "REPORT v1 settled");
 }
 
 static void demands_find_their_way(void **state)
@@ -380,8 +405,13 @@ static void a_held_rank_is_released_here(void **state)
     hear_held(fixture, LEAF, 4, 3, 1);
     assert_heard(fixture, "");
     obey_demand(fixture, 1, 4);
-    assert_heard(fixture, "targets of voice 0 v2 8:3, targets of voice 1 v2, targets of voice 2 v2 8:3");
+    hear_settled(fixture, OWN, 1, 1);
+    assert_heard(fixture, "");
+    hear_settled(fixture, GROUP, 0, 1);
+    assert_heard(fixture, "REPORT v1 below, targets of voice 0 v2 8:3, targets of voice 1 v2, "
+                          "targets of voice 2 v2 8:3");
     hear_held(fixture, OWN, 1, 4, 2); /* demanded by nobody */
+    hear_settled(fixture, GROUP, 0, 2);
     assert_heard(fixture, "");
     hear_held(fixture, LEAF, 4, 4, 2); /* still demanded by the parent, in its version */
     assert_heard(fixture, "targets of voice 0 v3 8:4, targets of voice 1 v3, targets of voice 2 v3 8:4");
@@ -487,6 +517,7 @@ int main(void)
         WITH_BRANCH(a_subtree_is_settled_when_all_are),
         WITH_BRANCH(a_clock_above_its_target_is_told_or_makes_a_version),
         WITH_BRANCH(targets_go_where_members_are),
+        WITH_BRANCH(what_is_not_settled_is_told_once_all_have_reported),
         WITH_BRANCH(demands_find_their_way),
         WITH_BRANCH(a_demand_from_above_is_followed),
         WITH_BRANCH(a_held_rank_is_released_here),
