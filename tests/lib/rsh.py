@@ -4,7 +4,8 @@
 rsh.py serve SOCKET             the first process of a host: runs commands, reaps what is orphaned, ends with its standard input
 rsh.py FOLDER [-OPTION]... HOST WORDS...   run the words in the shell of HOST, whose socket is FOLDER/HOST.rsh
 
-The command has the environment of its host, and the streams of the caller, whose exit status is the command's.
+The command has the environment of its host, and the streams of the caller, whose exit status is the command's. It runs as
+the caller's user.
 """
 
 import array
@@ -12,6 +13,7 @@ import os
 import select
 import signal
 import socket
+import struct
 import sys
 
 COMMAND_BYTES = 1 << 20
@@ -20,6 +22,7 @@ COMMAND_BYTES = 1 << 20
 def serve(path):
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     server.bind(path)
+    os.chmod(path, 0o666)
     server.listen(16)
     woken, waker = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(waker, warn_on_full_buffer=False)
@@ -42,6 +45,7 @@ def start(server, callers):
     streams = array.array("i")
     for _, _, data in anc:
         streams.frombytes(data)
+    user, group = struct.unpack("3i", caller.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))[1:]
     pid = os.fork()
     if pid == 0:
         signal.set_wakeup_fd(-1)
@@ -50,10 +54,19 @@ def start(server, callers):
         for number, stream in enumerate(streams):
             os.dup2(stream, number)
         os.closerange(3, 256)
+        if user != os.getuid():
+            become(user, group)
         os.execv("/bin/sh", ["sh", "-c", words.decode()])
     for stream in streams:
         os.close(stream)
     callers[pid] = caller
+
+
+def become(user, group):
+    os.setgroups([])
+    os.setresgid(group, group, group)
+    os.setresuid(user, user, user)
+    os.environ["HOME"] = "/tmp"
 
 
 def reap(callers):
