@@ -1,10 +1,8 @@
 """What the end of a disturbed run means."""
 
-import re
-
 import seeds
 import points
-from belaytest import lines_of_belay, newest_line
+from belaytest import lines_of_belay, newest_line, without_launcher
 
 RIGHT, ENDED, WRONG, HUNG = "right", "ended", "wrong", "hung"
 IMAGES = "images were lost with all their copies"
@@ -96,13 +94,6 @@ def wrong_in(trial):
     if differing:
         return f"files differ: {', '.join(differing)}"
     return wrong_in_history(trial)
-
-
-def without_launcher(text):
-    """mpirun says on its standard output how many processes it has killed on other hosts, and its daemons, in a frame, that
-    they do not reach one another while it is being killed."""
-    text = re.sub(rb"^\d+ total process(es)? killed .*\n", b"", text, flags=re.MULTILINE)
-    return re.sub(rb"^-{60}\nA process or daemon was unable to complete a TCP connection\n(?:.*\n)*?-{60}\n", b"", text, flags=re.MULTILINE)
 
 
 def wrong_in_history(trial):

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -416,6 +417,13 @@ def newest_line(status):
 def lines_of_belay(text):
     """What Belay said on a standard error stream that it shares with the launcher and the program."""
     return [line for line in text.splitlines() if line.startswith("belay:")]
+
+
+def without_launcher(text):
+    """mpirun says on its standard output how many processes it has killed on other hosts, and its daemons, in a frame, that
+    they do not reach one another while it is being killed."""
+    text = re.sub(rb"^\d+ total process(es)? killed .*\n", b"", text, flags=re.MULTILINE)
+    return re.sub(rb"^-{60}\nA process or daemon was unable to complete a TCP connection\n(?:.*\n)*?-{60}\n", b"", text, flags=re.MULTILINE)
 
 
 # ---- judgements ----
