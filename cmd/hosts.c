@@ -389,6 +389,17 @@ void hosts_keep_launcher(struct hosts *hosts, uint32_t node, struct hosts_child 
     *child = HOSTS_CHILD_NONE;
 }
 
+void hosts_add_launcher(struct hosts *hosts, uint32_t node, struct hosts_child *child)
+{
+    struct hosts_child *former = realloc(hosts->former, (hosts->former_count + 1) * sizeof *hosts->former);
+    if (former && hosts->launchers[node].pid) {
+        former[hosts->former_count++] = hosts->launchers[node];
+        hosts->launchers[node] = HOSTS_CHILD_NONE;
+    }
+    hosts->former = former ? former : hosts->former;
+    hosts_keep_launcher(hosts, node, child);
+}
+
 int hosts_call_back(struct hosts *hosts, uint32_t node, const struct hosts_launch *launch,
                     struct hosts_child *child, struct belay_error *err)
 {
@@ -449,6 +460,11 @@ static void release_launchers(struct hosts *hosts)
             hosts_child_await(&hosts->launchers[node], (int)left_ms);
         drop_launcher(hosts, node);
     }
+    for (uint32_t i = 0; i < hosts->former_count; i++)
+        hosts_child_kill(&hosts->former[i]);
+    free(hosts->former);
+    hosts->former = NULL;
+    hosts->former_count = 0;
 }
 
 void hosts_release(struct hosts *hosts)

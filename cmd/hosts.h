@@ -34,6 +34,8 @@ struct hosts {
     FILE *gatherer_out;
     uint8_t key[HOSTS_KEY_BYTES];                      /* for relays that are started later */
     struct hosts_child launchers[PLACEMENT_NODES_MAX]; /* of relays that stay with them, by node */
+    struct hosts_child *former; /* of relays that were given up, whose agents may have images of the job */
+    uint32_t former_count;
     char listens[HOSTS_LINE_BYTES]; /* port and addresses of the gatherer; "": nobody starts relays later */
 };
 
@@ -55,8 +57,13 @@ int hosts_await(struct hosts *hosts, const struct hosts_launch *launch, struct b
 /* Start the relay of a host that was lost; says nothing if it fails. Returns 0, or -1 with err. */
 int hosts_call_back(struct hosts *hosts, uint32_t node, const struct hosts_launch *launch,
                     struct hosts_child *child, struct belay_error *err);
-/* The host has joined: the launcher of its relay is to last as long as this does. *child is none then. */
+/*
+ * The host has joined: the launcher of its relay is to last as long as this does. *child is none then. The
+ * launcher of the relay before is ended.
+ */
 void hosts_keep_launcher(struct hosts *hosts, uint32_t node, struct hosts_child *child);
+/* The same, and that one stays as well: what it has started holds images of the job. */
+void hosts_add_launcher(struct hosts *hosts, uint32_t node, struct hosts_child *child);
 /* A host that has joined, without waiting: its number, 0: none, or -1 with err: the gatherer has ended. */
 int hosts_hear_joined(struct hosts *hosts, struct belay_error *err);
 /* This process goes on in the background: nobody is to wait for the end of the relay's messages. */

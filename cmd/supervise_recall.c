@@ -105,7 +105,7 @@ static void hear_joined(struct supervisor *s)
     int node;
     while (s->hosts.listens[0] && (node = hosts_hear_joined(&s->hosts, &err)) > 0)
         if (s->recall->calls[node].child.pid && launcher_of(s->argv[0])->has_relays)
-            hosts_keep_launcher(&s->hosts, (uint32_t)node, &s->recall->calls[node].child);
+            hosts_add_launcher(&s->hosts, (uint32_t)node, &s->recall->calls[node].child);
 }
 
 static void call_silent(struct supervisor *s)

@@ -21,6 +21,7 @@
 #include "common/wire/placement.h"
 #include "common/wire/rundir.h"
 #include "relay/key.h"
+#include "relay/linger.h"
 #include "relay/local.h"
 #include "relay/mirror.h"
 #include "relay/roles.h"
@@ -369,6 +370,14 @@ static int go_to_background(bool stays, struct belay_error *err)
     return chdir("/");
 }
 
+static bool has_clients(const struct host *host)
+{
+    for (uint32_t i = 0; i < CHANNELS_MAX; i++)
+        if (host->channels[i])
+            return true;
+    return false;
+}
+
 int role_host(const struct role_host *of)
 {
     struct host host = {.of = of};
@@ -382,9 +391,12 @@ int role_host(const struct role_host *of)
     }
     while (serve_once(&host, &err) == 0)
         wait_for_more(&host);
+    bool is_given_up = has_clients(&host); /* otherwise they have left it */
     for (uint32_t i = 0; i < CHANNELS_MAX; i++)
         local_destroy(host.channels[i]);
     tap_destroy(host.tap);
     session_destroy(host.session);
+    if (of->stays && is_given_up)
+        linger(host.rundir);
     return EXIT_SUCCESS;
 }
