@@ -18,6 +18,10 @@ from witness import Witness
 pytestmark = pytest.mark.hosts("a", "b")
 
 LEASE_S = 6
+# If all stand still but the ranks, nobody else is left to end these.
+STOPPED = {"agent": ["belayd"], "relay": ["belay-relay"], "agent and relay": ["belayd", "belay-relay"],
+           "not the ranks": ["belayd", "belay-keeper", "belay-relay", "orted"],
+           "all": ["belayd", "belay-keeper", "belay-relay", "orted", "programs/apart"]}
 
 
 @pytest.fixture(name="witness")
@@ -100,7 +104,7 @@ def test_the_arbiter_is_cut_off_from_what_it_needs(sandbox, programs, hosts, wit
 
 @pytest.mark.campaign
 @pytest.mark.hosts("a", "b", "c")
-@pytest.mark.parametrize("how", ["cut off", "relays"])
+@pytest.mark.parametrize("how", ["cut off", "relays", "stopped"])
 def test_silent_hosts_are_called_back(sandbox, programs, hosts, witness, how):
     """Two hosts of three are lost for the job at once, and hold what nobody else has: the job goes on once enough of it is there."""
     job, before = run(sandbox, programs, hosts, witness, hosts_words="a:1,b:1,c:2")
@@ -108,6 +112,13 @@ def test_silent_hosts_are_called_back(sandbox, programs, hosts, witness, how):
         hosts.unplug("a")
         wait_for(lambda: "may still hold what is missing" in job.errors, 40, "a call")
         hosts.plug("a")
+    elif how == "stopped":
+        stopped = {host: pids_on(hosts, host, *STOPPED["all"]) for host in ("b", "c")}
+        for host, pids in stopped.items():
+            signal_on(hosts, host, "STOP", pids)
+        wait_for(lambda: "may still hold what is missing" in job.errors, 60, "a call")
+        for host, pids in stopped.items():
+            signal_on(hosts, host, "CONT", [pid for pid in pids if pid in hosts.processes(host)])
     else:
         for host in ("b", "c"):
             signal_on(hosts, host, "KILL", pids_on(hosts, host, "belay-relay"))
@@ -181,10 +192,15 @@ def test_belay_run_stands_still_for_a_short_time(sandbox, programs, hosts, witne
     assert_undisturbed(job, witness)
 
 
-# If all stand still but the ranks, nobody else is left to end these.
-STOPPED = {"agent": ["belayd"], "relay": ["belay-relay"], "agent and relay": ["belayd", "belay-relay"],
-           "not the ranks": ["belayd", "belay-keeper", "belay-relay", "orted"],
-           "all": ["belayd", "belay-keeper", "belay-relay", "orted", "programs/apart"]}
+@pytest.mark.campaign
+def test_an_agent_is_killed_alone(sandbox, programs, hosts, witness):
+    """Its ranks run on until the next agent ends them, before it answers: the lease need not be waited for."""
+    job, before = run(sandbox, programs, hosts, witness)
+    signal_on(hosts, "b", "KILL", pids_on(hosts, "b", "belayd"))
+    status = job.wait_epoch(2, 60)
+    assert states(status) == ["member", "member"]
+    assert "s for the end of the leases" not in job.errors
+    assert_gone_on(job, status, before, witness)
 
 
 @pytest.mark.parametrize("what", STOPPED)

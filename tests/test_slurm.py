@@ -4,6 +4,7 @@ import dataclasses
 import os
 import re
 import shutil
+import subprocess
 
 import pytest
 
@@ -36,6 +37,10 @@ def test_the_cluster_itself(sandbox, cluster):
 
 
 SRUN = ("srun", "--mpi=pmix")
+
+
+def execute_on(cluster, name, *command):
+    subprocess.run(cluster.on(name, *command), check=True)
 
 
 def node_states(status):
@@ -84,6 +89,30 @@ def test_three_nodes_in_a_row(sandbox, programs, cluster):
         wait_back(job, job.status()["history"][-1]["restored_line"])
     job.finish()
     assert_went_on(job, 3)
+
+
+@pytest.mark.campaign
+@pytest.mark.limit(200)
+@pytest.mark.parametrize("what", ["step", "node"])
+def test_a_silent_node_is_called_back(sandbox, programs, cluster, what):
+    """A node alone holds what the job needs, and its processes stand still for longer than a lease, those of Slurm as well or not."""
+    cluster.configure(SlurmdTimeout=300)
+    job = sandbox.allocate(workload(programs, ranks=4), [*SRUN, "-N2", "-n4"], ["-N2", "-n4", "-w", "n1,n2", "--no-kill"],
+                           options=["--redundancy", "SINGLE"])
+    before = job.wait_status(lambda status: newest_line(status) >= 3, 60, "line 3")
+    pids = list(map(str, cluster.processes("n2")))  # of the step: agent, keeper, relay, slurmstepd, ranks
+    assert len(pids) >= 6
+    if what == "node":
+        pids += subprocess.run(cluster.on("n2", "pgrep", "-x", "slurmd"), capture_output=True, text=True, check=True).stdout.split()
+    execute_on(cluster, "n2", "kill", "-STOP", *pids)
+    wait_for(lambda: "node n2 may still hold what is missing" in job.errors or "host n2 may still hold what is missing" in job.errors, 60,
+             "a call")
+    subprocess.run(cluster.on("n2", "kill", "-CONT", *pids), check=False)  # some may have been ended
+    status = job.wait_epoch(2, 90)
+    assert "(n2) is there again, with what it holds" in job.errors
+    assert status["history"][1]["restored_line"] >= newest_line(before)
+    job.finish()
+    assert_went_on(job, 1)
 
 
 @pytest.mark.campaign
