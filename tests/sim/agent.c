@@ -8,6 +8,7 @@
 #include "tests/sim/parity_host.h"
 #include "tests/sim/proof.h"
 #include "tests/sim/rank.h"
+#include "tests/sim/refill_host.h"
 #include "tests/sim/watch_host.h"
 
 static void prepare(struct world *world, uint32_t node, uint64_t line);
@@ -161,6 +162,7 @@ static void prepare(struct world *world, uint32_t node, uint64_t line)
     agent->line = line;
     agent->targets_version = 0;
     agent->captured = 0;
+    refill_host_rest(world, node);
     push(world, node, EVENT_PREPARED, 0, 800);
 }
 
@@ -192,6 +194,7 @@ static void abort_line(struct world *world, uint32_t node)
     }
     agent->line = 0;
     agent->captured = 0;
+    refill_host_go_on(world, node);
 }
 
 /* NULL if the rank is another agent's, or dead. */

@@ -478,6 +478,10 @@ static bool has_parity(struct world *world, const struct snapshot *snapshot, uin
             memcmp(&found.layout, layout, sizeof(*layout)) == 0 &&
             memcmp(found.pages, pages, sizeof(pages)) == 0)
             return true;
+        found = world->nodes[node].spares[slot];
+        if (found.line == snapshot->line && memcmp(&found.layout, layout, sizeof(*layout)) == 0 &&
+            memcmp(found.pages, pages, sizeof(pages)) == 0)
+            return true;
     }
     return false;
 }
@@ -500,20 +504,19 @@ static bool has_image(struct world *world, uint64_t line, uint32_t rank)
 }
 
 /* Is enough left of the set for its image? */
-static bool can_be_made(struct world *world, uint64_t line, uint32_t rank)
+static bool is_enough(struct world *world, const struct snapshot *snapshot, const uint32_t *places,
+                      uint32_t member_count, uint32_t rank)
 {
-    const struct snapshot *snapshot = snapshot_of(world, line);
-    uint32_t slot = parity_slot(snapshot->places, rank);
+    uint32_t slot = parity_slot(places, rank);
+    uint64_t line = snapshot->line;
     struct parity_layout layout = {0};
     struct epoch_rebuild plan = {.rank = rank};
     struct parity_set set;
 
-    if (!has_tables(world, line, rank) ||
-        !parity_set_of(world->code, snapshot->member_count, snapshot->places[rank], &set))
+    if (!has_tables(world, line, rank) || !parity_set_of(world->code, member_count, places[rank], &set))
         return false;
     for (uint32_t i = 0; i < set.size; i++)
-        layout.ranks[i] =
-            parity_rank(snapshot->places, world->program.ranks, parity_set_member(&set, i), slot);
+        layout.ranks[i] = parity_rank(places, world->program.ranks, parity_set_member(&set, i), slot);
     layout.code = set.code;
     plan.data = set.code.data;
     plan.parity = set.code.parity;
@@ -530,6 +533,109 @@ static bool can_be_made(struct world *world, uint64_t line, uint32_t rank)
         plan.parities[i] = is_there && has_parity(world, snapshot, slot, &layout) ? i : EPOCH_NOBODY;
     }
     return epoch_rebuild_is_enough(&plan);
+}
+
+/* Of the sets of its capture, or of those of the epoch that has gone on from it. */
+static bool can_be_made(struct world *world, uint64_t line, uint32_t rank)
+{
+    const struct snapshot *snapshot = snapshot_of(world, line);
+    const struct epoch_start *start = world->arbiter.durable;
+
+    return is_enough(world, snapshot, snapshot->places, snapshot->member_count, rank) ||
+           (start && start->line == line &&
+            is_enough(world, snapshot, start->placement, start->member_count, rank));
+}
+
+/* Has the set of the rank's home all parity and all tables? */
+static bool is_set_whole(struct world *world, const struct snapshot *snapshot, uint32_t rank)
+{
+    uint32_t slot = parity_slot(snapshot->places, rank), home = snapshot->places[rank];
+    struct parity_layout layout = {0};
+    struct parity_set set;
+
+    if (!parity_set_of(world->code, snapshot->member_count, home, &set))
+        return true;
+    layout.code = set.code;
+    for (uint32_t i = 0; i < set.size; i++)
+        layout.ranks[i] =
+            parity_rank(snapshot->places, world->program.ranks, parity_set_member(&set, i), slot);
+    for (layout.position = 0; layout.position < set.size; layout.position++)
+        if (layout.position != set.position && !has_parity(world, snapshot, slot, &layout))
+            return false;
+    for (uint32_t which = 0; which < set.code.parity; which++) {
+        uint32_t keeper = parity_keeper(world->code, snapshot->member_count, home, which);
+
+        if (keeper != PARITY_NOBODY &&
+            world->nodes[snapshot->members[keeper]].keeper.tables[rank].line != snapshot->line &&
+            world->nodes[snapshot->members[keeper]].keeper.images[rank].line != snapshot->line)
+            return false;
+    }
+    return true;
+}
+
+/* A node drops the parity of the former set: that of the new one is there, as long as its members are. */
+void check_replaced(struct world *world, const struct agent *agent, uint64_t line)
+{
+    const struct snapshot *snapshot = snapshot_of(world, line);
+    const struct epoch_start *start = world->arbiter.durable;
+
+    if (!snapshot || !start || agent->epoch != start->epoch)
+        return;
+    for (uint32_t i = 0; i < start->member_count; i++)
+        if (!is_alive_since(world, start->members[i], start->incarnations[i]))
+            return;
+    for (uint32_t slot = 0; slot < world->program.ranks; slot++) {
+        struct parity_layout layout = {.code = agent->set.code};
+        uint32_t count = 0;
+
+        for (uint32_t i = 0; i < agent->set.size; i++) {
+            layout.ranks[i] =
+                parity_rank(agent->places, world->program.ranks, parity_set_member(&agent->set, i), slot);
+            count += layout.ranks[i] != PARITY_NOBODY;
+        }
+        for (layout.position = 0; layout.position < agent->set.size; layout.position++)
+            if (count > (layout.ranks[layout.position] != PARITY_NOBODY) &&
+                !has_parity(world, snapshot, slot, &layout))
+                violate(world, "parity of slot %u at line %lu is dropped, and the new one is not whole", slot,
+                        (unsigned long)line);
+    }
+}
+
+/* Has the node the right image, as far as it can be right and know which one is? */
+static bool is_kept(struct world *world, uint32_t node, uint64_t line, uint32_t rank)
+{
+    return has_right_image(world, node, line, rank) || !is_counted(world, node, line) ||
+           !digest_is_known(&world->nodes[node].agent.roots[rank]);
+}
+
+/* From now on the line survives losses of these nodes. */
+void check_refilled(struct world *world, const struct agent *agent, uint64_t line)
+{
+    struct snapshot *snapshot = snapshot_of(world, line);
+
+    if (!snapshot)
+        return;
+    for (uint32_t i = 0; i < agent->member_count; i++)
+        if (!is_alive_since(world, agent->members[i], world->refilled_by[agent->members[i]]))
+            return;
+    snapshot->member_count = agent->member_count;
+    for (uint32_t i = 0; i < agent->member_count; i++) {
+        snapshot->members[i] = agent->members[i];
+        snapshot->incarnations[agent->members[i]] = world->refilled_by[agent->members[i]];
+    }
+    for (uint32_t rank = 0; rank < world->program.ranks; rank++) {
+        uint32_t partner = scheme_partner(world->scheme, agent->places[rank], agent->member_count);
+
+        snapshot->home[rank] = agent->placement[rank];
+        snapshot->places[rank] = agent->places[rank];
+        snapshot->partner[rank] = partner == EPOCH_NOBODY ? NOBODY : agent->members[partner];
+    }
+    for (uint32_t rank = 0; rank < world->program.ranks; rank++)
+        if (!is_kept(world, snapshot->home[rank], line, rank) ||
+            (world->scheme == SCHEME_PARTNER && !is_kept(world, snapshot->partner[rank], line, rank)) ||
+            (world->scheme == SCHEME_PARITY && !is_set_whole(world, snapshot, rank)))
+            violate(world, "line %lu counts as protected again, and rank %u is not", (unsigned long)line,
+                    rank);
 }
 
 /* Does some node's memory hold the rank at this line, as it was captured, or can that be made again? */

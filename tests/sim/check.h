@@ -33,6 +33,10 @@ void check_opened(struct world *world, const struct epoch_start *start);
 void check_answer(struct world *world, uint64_t token, bool is_committed, uint64_t line);
 /* Memory was lost, or a line committed: what the scheme promises to survive is still there. */
 void check_restorable(struct world *world);
+/* An agent drops the parity that was there before it made its own of a line anew. */
+void check_replaced(struct world *world, const struct agent *agent, uint64_t line);
+/* All members of an agent's epoch have told that they hold what they have to of a line. */
+void check_refilled(struct world *world, const struct agent *agent, uint64_t line);
 /* Now and then: without faults something moves. */
 void check_progress(struct world *world);
 /* The arbiter has heard all nodes and can restore nothing. */

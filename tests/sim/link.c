@@ -99,6 +99,12 @@ static size_t bytes_of(enum message_type type)
     case MESSAGE_WANT:
     case MESSAGE_SHARE:
         return offsetof(struct message, share) + sizeof(struct share_message);
+    case MESSAGE_REFILL_NOTE:
+    case MESSAGE_REFILL_PART:
+        return offsetof(struct message, refill.note) + sizeof(((struct message *)0)->refill);
+    case MESSAGE_REFILL_ASK:
+    case MESSAGE_REFILL_BLOCKS:
+        return offsetof(struct message, blocks.slot) + sizeof(((struct message *)0)->blocks);
     case MESSAGE_STATE:
     case MESSAGE_START:
         return sizeof(struct message);

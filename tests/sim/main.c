@@ -71,6 +71,8 @@ static void print_counts(const struct counts *counts)
            (unsigned long)counts->overdue);
     printf("parity of slots made: %lu, contributions that came again: %lu, images made again: %lu\n",
            (unsigned long)counts->folded, (unsigned long)counts->twice, (unsigned long)counts->rebuilt);
+    printf("lines protected again after a restart: %lu, copies, tables and parity made for that: %lu\n",
+           (unsigned long)counts->refilled, (unsigned long)counts->refilled_parts);
     printf("branches: %lu, demands between them: %lu\n", (unsigned long)counts->branches,
            (unsigned long)counts->demands);
     printf("images fetched: %lu, deltas without a base: %lu, members without ranks: %lu, fenced without an "

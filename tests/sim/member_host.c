@@ -14,6 +14,7 @@
 #include "tests/sim/parity_host.h"
 #include "tests/sim/process.h"
 #include "tests/sim/proof.h"
+#include "tests/sim/refill_host.h"
 #include "tests/sim/stall.h"
 #include "tests/sim/watch_host.h"
 #include "tests/sim/wire.h"
@@ -50,6 +51,10 @@ void member_host_take(struct world *world, uint32_t node, const struct message *
     struct member_event event = {
         .epoch = message->epoch, .peer = message->from, .rank = message->rank, .line = message->line};
 
+    if (message->type >= MESSAGE_REFILL_NOTE && message->type <= MESSAGE_REFILL_BLOCKS) {
+        refill_host_hear(world, node, message);
+        return;
+    }
     world->nodes[node].agent.message = message;
     if (message->type >= MESSAGE_PART && message->type <= MESSAGE_SHARE) {
         if (take_of_parity(world, node, message, &event))
@@ -173,6 +178,8 @@ void member_host_end(struct world *world, uint32_t node)
     struct agent *agent = &world->nodes[node].agent;
 
     stall_end(world, node);
+    refill_host_end(world, node);
+    memset(world->nodes[node].spares, 0, sizeof(world->nodes[node].spares));
     coord_host_end(world, node);
     branch_host_end(world, node);
     watch_host_end(world, node);
@@ -573,6 +580,7 @@ static void stop(struct world *world, uint32_t node)
 
     if (world->mutation != MUTATION_KEEP_RANKS || agent->epoch != 0)
         member_host_kill_ranks(world, node);
+    refill_host_end(world, node);
     coord_host_end(world, node);
     branch_host_end(world, node);
     agent->is_serving = false;
@@ -644,6 +652,7 @@ static void enter(struct world *world, uint32_t node, const struct epoch_start *
     branch_host_end(world, node);
     *agent = entered;
     parity_host_enter(world, node);
+    refill_host_begin(world, node);
     branch_host_begin(world, node);
     watch_host_begin(world, node);
     link_check(world, node);
@@ -690,6 +699,7 @@ static void launch(struct world *world, uint32_t node)
     for (uint32_t rank = 0; rank < world->program.ranks; rank++)
         if (agent->local >> rank & 1)
             launch_rank(world, run, node, rank);
+    refill_host_go_on(world, node);
     if (run->alive_count < world->program.ranks || run->is_running)
         return;
     trace(world, "epoch %u runs from line %lu", run->epoch, (unsigned long)run->line);

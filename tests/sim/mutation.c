@@ -10,6 +10,7 @@ static const struct {
     [MUTATION_ANY_COPY] = {"any_copy", "a copy counts whatever its root is"},
     [MUTATION_ANY_IMAGE] = {"any_image", "an image that was fetched counts whatever its root is"},
     [MUTATION_ANY_PROCESSOR] = {"any_processor", "nodes do not say of which kind their processors are"},
+    [MUTATION_ANY_REFILL] = {"any_refill", "a copy that is made again counts whatever its root is"},
     [MUTATION_BLIND_DELTA] =
         {"blind_delta", "a partner takes a delta to an image that it does not have, and believes its root"},
     [MUTATION_CLOCK_PER_GROUP] = {"clock_per_group", "one collective clock for all communicators of a group"},
@@ -26,6 +27,7 @@ static const struct {
     [MUTATION_FORGET_SUM] = {"forget_sum", "nodes do not tell the sum of roots that COMMIT told them"},
     [MUTATION_HASTY_RECORD] = {"hasty_record", "a member goes on before its record is on the disk"},
     [MUTATION_FORGET_YOUNG] = {"forget_young", "targets go where members are known, though some are not"},
+    [MUTATION_HASTY_REFILL] = {"hasty_refill", "a member drops the former parity when its own is made anew"},
     [MUTATION_HASTY_WORD] = {"hasty_word", "a branch says a word when one voice has"},
     [MUTATION_HOLD_AT_TARGET] = {"hold_at_target", "ranks hold at a target while below another"},
     [MUTATION_HASTY_BRANCH] = {"hasty_branch", "a branch says settled when one voice is"},
@@ -67,8 +69,9 @@ const char *mutation_summary(enum mutation mutation)
 
 bool mutation_is_of_parity(enum mutation mutation)
 {
-    return mutation == MUTATION_FOLD_TWICE || mutation == MUTATION_NO_MARK ||
-           mutation == MUTATION_PARITY_FIRST || mutation == MUTATION_STALE_OLD_PAGE;
+    return mutation == MUTATION_FOLD_TWICE || mutation == MUTATION_HASTY_REFILL ||
+           mutation == MUTATION_NO_MARK || mutation == MUTATION_PARITY_FIRST ||
+           mutation == MUTATION_STALE_OLD_PAGE;
 }
 
 enum mutation mutation_find(const char *name)

@@ -13,6 +13,7 @@ enum mutation {
     MUTATION_ANY_COPY,        /* a rank's node does not compare the root of the copy with its own */
     MUTATION_ANY_IMAGE,       /* a node that fetches an image does not compare its root */
     MUTATION_ANY_PROCESSOR,   /* nodes do not say of which kind their processors are */
+    MUTATION_ANY_REFILL,      /* a copy that is made again after a loss counts whatever its root is */
     MUTATION_BLIND_DELTA,     /* a partner takes a delta whose base it does not have */
     MUTATION_CLOCK_PER_GROUP, /* agents count collectives per group instead of per communicator */
     MUTATION_COMMIT_EARLY,    /* the first PROTECTED counts for all agents */
@@ -28,6 +29,7 @@ enum mutation {
     MUTATION_FORGET_SUM,     /* nodes do not tell the sum of the roots that COMMIT has told them */
     MUTATION_HASTY_RECORD,   /* a member goes on before its record is on the disk */
     MUTATION_FORGET_YOUNG,   /* targets go only where members have been counted, though some are unknown */
+    MUTATION_HASTY_REFILL,   /* a member drops the former parity when its own is made anew */
     MUTATION_HASTY_WORD,     /* a branch says the word of a phase when one voice has */
     MUTATION_HOLD_AT_TARGET, /* ranks hold at their target though they are below another */
     MUTATION_IGNORE_ROOM,    /* nodes do not say how much memory they have */

@@ -177,7 +177,7 @@ static bool take_answer(struct world *world, uint32_t node, const struct message
 
 /* ---- parity that is made here ---- */
 
-static struct parity_layout layout_of(const struct world *world, const struct agent *agent, uint32_t slot)
+struct parity_layout parity_host_layout(const struct world *world, const struct agent *agent, uint32_t slot)
 {
     struct parity_layout layout = {.code = agent->set.code, .position = agent->set.position};
 
@@ -191,7 +191,7 @@ static void begin_fold(struct world *world, uint32_t node, uint32_t slot)
 {
     struct agent *agent = &world->nodes[node].agent;
     const struct parity_image *image = &world->nodes[node].keeper.parities[slot];
-    const struct parity_layout layout = layout_of(world, agent, slot);
+    const struct parity_layout layout = parity_host_layout(world, agent, slot);
     uint32_t expected = 0;
 
     for (uint32_t i = 0; i < agent->set.size; i++)
@@ -260,7 +260,7 @@ void parity_host_fold(struct world *world, uint32_t node, uint64_t line, uint32_
     if (member_line(agent->machine) != line || agent->fold_line != line || !fold->is_made)
         return;
     *staging = (struct parity_image){
-        .line = line, .base_line = fold->base_line, .layout = layout_of(world, agent, slot)};
+        .line = line, .base_line = fold->base_line, .layout = parity_host_layout(world, agent, slot)};
     staging->is_difference = world->mutation == MUTATION_FOLD_TWICE && fold->base_line != 0;
     for (uint32_t page = 0; page < PAGES; page++)
         staging->pages[page] = agent->sums[slot][page] ^
@@ -366,6 +366,7 @@ void parity_host_tell(const struct world *world, uint32_t node, struct epoch_sta
 
     for (uint32_t i = 0; world->scheme == SCHEME_PARITY && i < world->program.ranks; i++) {
         const struct parity_image *image = &keeper->parities[i], *staging = &keeper->parity_staging[i];
+        const struct parity_image *spare = &world->nodes[node].spares[i];
         bool is_same = memcmp(&image->layout, &staging->layout, sizeof(image->layout)) == 0;
 
         sent->tables[i] = (struct holding){.image_line = keeper->tables[i].line,
@@ -374,6 +375,8 @@ void parity_host_tell(const struct world *world, uint32_t node, struct epoch_sta
             sent->parities[count++] = tell(image, staging->line > 0 && is_same ? staging : NULL, i);
         if (staging->line > 0 && (image->line == 0 || !is_same))
             sent->parities[count++] = tell(NULL, staging, i);
+        if (spare->line > 0 && spare->line == keeper->record.committed_line)
+            sent->parities[count++] = tell(spare, NULL, i);
     }
     state->tables = world->scheme == SCHEME_PARITY ? sent->tables : NULL;
     state->parities = sent->parities;
@@ -460,6 +463,21 @@ static uint64_t route(const struct epoch_rebuild *plan, enum share_kind kind, ui
     return column < code.data && *coefficient != 0 ? (uint64_t)row * code.data + column : PAGES;
 }
 
+/* In the images, or a spare that is made anew, or that was there before. */
+static const uint64_t *find_parity(const struct world *world, uint32_t node, const struct epoch_rebuild *plan,
+                                   uint32_t position)
+{
+    const struct parity_image *image = &world->nodes[node].keeper.parities[plan->slot];
+    const struct parity_image *spare = &world->nodes[node].spares[plan->slot];
+    bool is_spare = spare->line == world->nodes[node].agent.restore_line &&
+                    spare->layout.position == position && spare->layout.code.data == plan->data &&
+                    spare->layout.code.parity == plan->parity;
+
+    for (uint32_t i = 0; is_spare && i < plan->data + plan->parity; i++)
+        is_spare = spare->layout.ranks[i] == plan->ranks[i];
+    return is_spare ? spare->pages : image->pages;
+}
+
 void parity_host_give(struct world *world, uint32_t node, const struct message *message)
 {
     const struct agent *agent = &world->nodes[node].agent;
@@ -487,7 +505,7 @@ void parity_host_give(struct world *world, uint32_t node, const struct message *
         return;
     }
     pages = wanted->kind == SHARE_IMAGE ? keeper->images[plan.ranks[wanted->position]].pages
-                                        : keeper->parities[plan.slot].pages;
+                                        : find_parity(world, node, &plan, wanted->position);
     for (uint32_t page = 0; page < PAGES; page++) {
         uint64_t to = route(&plan, wanted->kind, wanted->position, page, &coefficient);
 

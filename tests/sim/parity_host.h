@@ -36,6 +36,9 @@ void parity_host_give(struct world *world, uint32_t node, const struct message *
 /* A share has come. Returns whether the image is whole now, and in the keeper. */
 bool parity_host_add(struct world *world, uint32_t node, const struct message *message);
 
+/* The set that an agent's parity of a slot is of. */
+struct parity_layout parity_host_layout(const struct world *world, const struct agent *agent, uint32_t slot);
+
 /* What a node tells the arbiter of it. */
 void parity_host_tell(const struct world *world, uint32_t node, struct epoch_state *state,
                       struct sent_state *sent);

@@ -16,6 +16,7 @@
 #include "tests/sim/parity_host.h"
 #include "tests/sim/proof.h"
 #include "tests/sim/rank.h"
+#include "tests/sim/refill_host.h"
 #include "tests/sim/stall.h"
 
 #define WIRE_RETRY_US 1000u
@@ -120,6 +121,9 @@ static void set_up(struct world *world, uint64_t seed, enum mutation mutation, b
     world->disk_rng.state = rng_mix(~seed + 2);
     world->slow_per_mille = rng_chance(&world->disk_rng, 300) ? rng_range(&world->disk_rng, 50, 600) : 0;
     stall_plan(world, (struct rng){.state = rng_mix(~seed + 4)});
+    world->refill_rng.state = rng_mix(~seed + 5);
+    world->has_refill = rng_chance(&world->refill_rng, 600);
+    world->has_strike = rng_chance(&world->refill_rng, 600);
     fault_plan(world);
     proof_plan(world, (struct rng){.state = rng_mix(~seed)});
     for (uint32_t endpoint = 0; endpoint < ENDPOINTS; endpoint++) {
@@ -247,6 +251,9 @@ static void dispatch_to_agent(struct world *world, const struct event *event)
         break;
     case EVENT_HELD:
         member_host_held(world, event->node, event->number, event->rank);
+        break;
+    case EVENT_REFILL:
+        refill_host_do(world, event->node, event->number);
         break;
     case EVENT_FOLDED:
         parity_host_fold(world, event->node, event->number, event->rank);
@@ -377,6 +384,8 @@ void play_add_counts(struct counts *sum, const struct counts *counts)
     sum->unkept += counts->unkept;
     sum->folded += counts->folded;
     sum->rebuilt += counts->rebuilt;
+    sum->refilled += counts->refilled;
+    sum->refilled_parts += counts->refilled_parts;
     sum->twice += counts->twice;
     sum->slow += counts->slow;
     sum->stalled += counts->stalled;

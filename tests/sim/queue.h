@@ -20,6 +20,7 @@ enum event_kind {
     EVENT_CAPTURE,      /* node, rank, number: line */
     EVENT_PREPARED,     /* node, number: line */
     EVENT_HELD,         /* node, rank, number: line: the scheme wants no copy of it */
+    EVENT_REFILL,       /* node, number: of what its refill waits for */
     EVENT_FOLDED,       /* node, rank: a slot, number: line */
     EVENT_APPLY,        /* node, number: line */
     EVENT_TICK,         /* node: its member's machine wants to be woken */

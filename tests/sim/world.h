@@ -25,6 +25,7 @@
 #include "tests/sim/mutation.h"
 #include "tests/sim/program.h"
 #include "tests/sim/queue.h"
+#include "tests/sim/refill_stand.h"
 #include "tests/sim/rng.h"
 
 #ifdef SIM_LARGE
@@ -40,6 +41,7 @@
 #define MSG_WORDS (MAX_MSGS / 64)
 #define MAX_TOKENS 64u
 #define MAX_REFUTED 8u
+#define REFILL_PARTS 64u    /* that a node's refill has at hand */
 #define MAX_PEERS MAX_RANKS /* that a rank, or a subtree, waits for by name */
 
 #define LEASE_US 20000u      /* the tolerated stall */
@@ -263,9 +265,33 @@ struct agent {
     struct digest commit_root; /* ... was this */
 };
 
+/* What a refill has at hand instead of a file of memory. */
+struct refill_part {
+    struct image image;
+    struct tables tables;
+    struct parity_image parity; /* or a sum of blocks */
+};
+
+/* What an agent makes again after a restart (refill_host.c). */
+struct refill_host {
+    struct world *world;
+    uint32_t node;
+    struct refill_stand *stand; /* NULL: there is nothing to be made in its epoch */
+    struct refill_part parts[REFILL_PARTS];
+    uint32_t part_count; /* that were given out */
+    struct epoch_start record;
+    struct digest no_roots[MAX_RANKS]; /* mutation only */
+    /* what is gathered of a slot */
+    uint32_t slot;
+    uint64_t line;
+    uint32_t awaited; /* mask of positions */
+    uint64_t sum[PAGES];
+};
+
 struct node {
     struct agent agent;
-    struct refuted refuted[MAX_REFUTED]; /* images that were sent to its agent; forgotten with the agent */
+    struct parity_image spares[MAX_RANKS]; /* by slot; forgotten with the agent */
+    struct refuted refuted[MAX_REFUTED];   /* images that were sent to its agent; forgotten with the agent */
     uint32_t refuted_count;
     struct keeper keeper;
     bool is_up;
@@ -288,6 +314,10 @@ enum message_type {
     MESSAGE_TABLES_HELD,
     MESSAGE_WANT, /* ... and what an image is made again of */
     MESSAGE_SHARE,
+    MESSAGE_REFILL_NOTE, /* of a refill: words, parts, blocks that are asked for and given */
+    MESSAGE_REFILL_PART,
+    MESSAGE_REFILL_ASK,
+    MESSAGE_REFILL_BLOCKS,
     MESSAGE_FETCH,
     MESSAGE_IMAGE,
     /* with the arbiter: datagrams, may be lost or doubled */
@@ -311,7 +341,7 @@ struct sent_state {
     struct digest roots[2 * MAX_RANKS];
     struct refuted refuted[MAX_REFUTED];
     struct holding tables[MAX_RANKS];
-    struct parity_holding parities[2 * MAX_RANKS];
+    struct parity_holding parities[3 * MAX_RANKS];
 };
 
 struct message {
@@ -338,6 +368,16 @@ struct message {
         struct part part;
         struct tables tables;
         struct share_message share;
+        struct {
+            uint8_t note[REFILL_NOTE_BYTES];
+            struct image image;
+            struct tables tables;
+        } refill;
+        struct {
+            uint32_t slot;
+            bool is_refused;
+            uint64_t pages[PAGES];
+        } blocks;
         struct sent_state answer;
         struct sent_start opened;
     };
@@ -391,15 +431,17 @@ struct counts {
     uint64_t branches, demands;                /* of trees that are no stars; orders to demand */
     uint64_t changed, refused, believed;       /* images that became others; that were not taken for what they
                                                   are not; that were, where nobody can know */
-    uint64_t opened, cut_short;     /* openings by coord/opener that succeeded; in which it was ended */
-    uint64_t cuts;                  /* of the link between two nodes alone */
-    uint64_t offered;               /* records that were put together of what nodes had been told */
-    uint64_t unkept;                /* copies and records for which there was no room */
-    uint64_t folded, rebuilt;       /* parity that was staged, images that were made of it */
-    uint64_t twice;                 /* contributions that came again */
-    uint64_t slow;                  /* records that took long, before or after the disk had them */
-    uint64_t stalled, stalled_ends; /* records of members that took long; agents that died meanwhile, */
-    uint64_t overdue;               /* agents whose ranks the keeper has ended meanwhile */
+    uint64_t opened, cut_short;        /* openings by coord/opener that succeeded; in which it was ended */
+    uint64_t cuts;                     /* of the link between two nodes alone */
+    uint64_t offered;                  /* records that were put together of what nodes had been told */
+    uint64_t unkept;                   /* copies and records for which there was no room */
+    uint64_t folded, rebuilt;          /* parity that was staged, images that were made of it */
+    uint64_t refilled, refilled_parts; /* lines that all members have made whole again; copies, tables and
+                                          parity that were made for that */
+    uint64_t twice;                    /* contributions that came again */
+    uint64_t slow;                     /* records that took long, before or after the disk had them */
+    uint64_t stalled, stalled_ends;    /* records of members that took long; agents that died meanwhile, */
+    uint64_t overdue;                  /* agents whose ranks the keeper has ended meanwhile */
 };
 
 /* The watch of one agent's ranks, and what it has read of them. */
@@ -449,6 +491,7 @@ struct rooms {
     union page_room pages[RUNS][MAX_RANKS];
     struct watching watching[MAX_NODES];
     struct stall stalls[MAX_NODES];
+    struct refill_host refills[MAX_NODES];
     struct snapshot snapshots[SNAPSHOTS];
 };
 
@@ -481,6 +524,13 @@ struct world {
     uint32_t scarce_per_mille;         /* how often it is not enough for all */
     uint64_t memory[MAX_NODES];        /* the most that a node had for an epoch ... */
     uint32_t memory_epoch[MAX_NODES];  /* ... which is this one */
+    struct rng refill_rng;             /* chances of their own: refills */
+    bool has_refill;                   /* what a loss has left lacking is made again while ranks run */
+    bool has_strike;                   /* another node is still to be lost meanwhile */
+    uint32_t refilled_epoch;           /* of what follows */
+    uint64_t refilled_line;
+    uint32_t refilled;               /* nodes that have told it */
+    uint64_t refilled_by[MAX_NODES]; /* with which memory */
     /* the pace of this seed */
     uint32_t strobe_us, link_us, wire_us, step_us;
     uint32_t abort_per_mille;

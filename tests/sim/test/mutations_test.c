@@ -90,6 +90,8 @@ static void the_seeds_cover_what_matters(void **state)
     assert_true(counts.folded > 1000);
     assert_true(counts.twice > 50);
     assert_true(counts.rebuilt > 5);
+    assert_true(counts.refilled > 100);
+    assert_true(counts.refilled_parts > 100);
     assert_true(counts.opened > 300);
     assert_true(counts.cut_short > 100);
     assert_true(counts.offered > 50);
