@@ -58,9 +58,12 @@ bool rebuild_coefficients(const struct epoch_rebuild *plan, enum rebuild_what wh
     return is_any;
 }
 
-/* What is left from before it was made anew (store_spare_parity()); what is not in the images is not changed.
- * Borrowed; -1: what is in the images is meant. */
-static int find_parity(const struct rebuilder *rebuilder, const struct epoch_rebuild *plan, uint32_t position)
+/*
+ * Of the set of the plan: it may have been made anew for another set (store_spare_parity()). False: it is not
+ * here. *spare: borrowed, not changed; -1: it is in the images.
+ */
+static bool find_parity(const struct rebuilder *rebuilder, const struct epoch_rebuild *plan,
+                        uint32_t position, int *spare)
 {
     const struct store *store = rebuilder->job->store;
     struct parity_holding holding = {
@@ -68,7 +71,8 @@ static int find_parity(const struct rebuilder *rebuilder, const struct epoch_reb
     for (uint32_t i = 0; i < plan->data + plan->parity; i++)
         holding.ranks[i] = plan->ranks[i];
     int fd = store_committed_line(store) == rebuilder->start->line ? store_find_parity(store, &holding) : -1;
-    return fd >= 0 && fd == store_spare(store, plan->slot) ? fd : -1;
+    *spare = fd >= 0 && fd == store_spare(store, plan->slot) ? fd : -1;
+    return fd >= 0;
 }
 
 struct giving *giving_create(struct rebuilder *rebuilder, const struct epoch_rebuild *plan,
@@ -85,8 +89,9 @@ struct giving *giving_create(struct rebuilder *rebuilder, const struct epoch_reb
     giving->plan = *plan;
     giving->what = what;
     giving->position = position;
-    int parity = what == REBUILD_PARITY ? find_parity(rebuilder, plan, position) : -1;
-    if (parity < 0 && store_image_line(store, part) != rebuilder->start->line) {
+    int parity = -1;
+    if ((what == REBUILD_PARITY && !find_parity(rebuilder, plan, position, &parity)) ||
+        (parity < 0 && store_image_line(store, part) != rebuilder->start->line)) {
         free(giving);
         belay_error_set(err, ENODATA, "it is not held there");
         return NULL;

@@ -161,6 +161,16 @@ static bool swap_all(struct refill *refill)
     return true;
 }
 
+/*
+ * A member of another set may still be making a lost image of the former sets' parity, while its rank runs.
+ * Nobody here hears of its end; the next committed line drops the spares.
+ */
+static bool others_need_former(const struct refill *refill)
+{
+    const struct epoch_start *start = membership_record(refill->epoch.job->membership);
+    return start && start->rebuild_count > 0;
+}
+
 bool refill_settle_parity(struct refill *refill)
 {
     say_all(refill, REFILL_NOTE_MADE, &refill->made);
@@ -171,7 +181,8 @@ bool refill_settle_parity(struct refill *refill)
     say_all(refill, REFILL_NOTE_TAKEN, &refill->taken);
     if (refill->taken != everybody(refill))
         return false;
-    store_drop_spares(refill->epoch.job->store);
+    if (!others_need_former(refill))
+        store_drop_spares(refill->epoch.job->store);
     return true;
 }
 

@@ -36,8 +36,7 @@ void refill_host_begin(struct world *world, uint32_t node)
                                              .code = world->code};
 
     refill_host_end(world, node);
-    if (!world->has_refill || world->scheme == SCHEME_SINGLE || agent->member_count < 2 ||
-        (agent->has_set && agent->set.count > 1)) /* see README.md */
+    if (!world->has_refill || world->scheme == SCHEME_SINGLE || agent->member_count < 2)
         return;
     for (uint32_t i = 0; i < agent->member_count; i++)
         members[i] = agent->members[i];
@@ -254,6 +253,8 @@ const struct epoch_start *refill_host_record(struct refill_host *host)
     host->record = wire_start_of(&keeper_of(host)->copy);
     if (host->world->mutation == MUTATION_ANY_REFILL)
         host->record.roots = host->no_roots;
+    if (host->world->mutation == MUTATION_FORGET_MAKERS)
+        host->record.rebuild_count = 0;
     return &host->record;
 }
 
