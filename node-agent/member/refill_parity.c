@@ -25,6 +25,10 @@ static bool is_slot(const struct refill *refill, uint32_t slot)
     return slot < refill->epoch.world && gatherer_expects(refill->gatherer, slot);
 }
 
+/*
+ * An epoch that has ended amid this may have left parity of two sets here. One of these is whole, and no
+ * member knows which: both stay until the next line.
+ */
 bool refill_make_parity(struct refill *refill)
 {
     const struct store *store = refill->epoch.job->store;
@@ -33,6 +37,11 @@ bool refill_make_parity(struct refill *refill)
         const struct parity_holding wanted = set_holding(&refill->set, slot);
         if (store_find_parity(store, &wanted) >= 0)
             continue;
+        if (store_spare(store, slot) >= 0) {
+            refill_give_up(refill,
+                           "an earlier restart has left parity of two sets, and either may be needed");
+            return true;
+        }
         refill->slot = slot;
         refill->gathering = gather(refill->gatherer, slot, refill->line, on_gathered, refill, &err);
         if (!refill->gathering)
@@ -162,13 +171,13 @@ static bool swap_all(struct refill *refill)
 }
 
 /*
- * A member of another set may still be making a lost image of the former sets' parity, while its rank runs.
- * Nobody here hears of its end; the next committed line drops the spares.
+ * Of several sets each is ready by itself, and nobody hears of the others. Images of their members may hang
+ * on the former sets' parity, or are being made of it while their ranks run: the next committed line drops
+ * it.
  */
 static bool others_need_former(const struct refill *refill)
 {
-    const struct epoch_start *start = membership_record(refill->epoch.job->membership);
-    return start && start->rebuild_count > 0;
+    return refill->set.of.count > 1;
 }
 
 bool refill_settle_parity(struct refill *refill)

@@ -22,8 +22,6 @@ static const struct {
     [MUTATION_FORGET_DIRTY] = {"forget_dirty", "an aborted line's dirty set is forgotten"},
     [MUTATION_FORGET_ENTERED] = {"forget_entered", "nodes do not say which epoch they have entered"},
     [MUTATION_FORGET_NUMBER] = {"forget_number", "the number of a line is not recorded before its use"},
-    [MUTATION_FORGET_MAKERS] = {"forget_makers",
-                                "the former parity goes though an image is being made of it elsewhere"},
     [MUTATION_FORGET_REFUTED] = {"forget_refuted", "nodes do not say which images they have refused"},
     [MUTATION_FORGET_ROOTS] = {"forget_roots", "the arbiter's decision has no roots"},
     [MUTATION_FORGET_SUM] = {"forget_sum", "nodes do not tell the sum of roots that COMMIT told them"},
@@ -72,8 +70,8 @@ const char *mutation_summary(enum mutation mutation)
 bool mutation_is_of_parity(enum mutation mutation)
 {
     return mutation == MUTATION_FOLD_TWICE || mutation == MUTATION_HASTY_REFILL ||
-           mutation == MUTATION_FORGET_MAKERS || mutation == MUTATION_NO_MARK ||
-           mutation == MUTATION_PARITY_FIRST || mutation == MUTATION_STALE_OLD_PAGE;
+           mutation == MUTATION_NO_MARK || mutation == MUTATION_PARITY_FIRST ||
+           mutation == MUTATION_STALE_OLD_PAGE;
 }
 
 enum mutation mutation_find(const char *name)

@@ -24,7 +24,6 @@ enum mutation {
     MUTATION_FORGET_DIRTY,    /* an aborted line's dirty set is not folded into the next */
     MUTATION_FORGET_ENTERED,
     MUTATION_FORGET_NUMBER,  /* a line's number is not recorded before the line begins */
-    MUTATION_FORGET_MAKERS,  /* the former parity goes though a member elsewhere makes an image of it */
     MUTATION_FORGET_REFUTED, /* a node does not tell which image it has refused */
     MUTATION_FORGET_ROOTS,   /* the arbiter's decision has no roots */
     MUTATION_FORGET_SUM,     /* nodes do not tell the sum of the roots that COMMIT has told them */

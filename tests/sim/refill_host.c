@@ -253,8 +253,6 @@ const struct epoch_start *refill_host_record(struct refill_host *host)
     host->record = wire_start_of(&keeper_of(host)->copy);
     if (host->world->mutation == MUTATION_ANY_REFILL)
         host->record.roots = host->no_roots;
-    if (host->world->mutation == MUTATION_FORGET_MAKERS)
-        host->record.rebuild_count = 0;
     return &host->record;
 }
 
