@@ -17,6 +17,7 @@
 #include "mpi-layer/lower/vk_undo_note.h"
 
 #define LIST_BYTES (UNDO_DATA_BYTES / 2)
+#define TRIES 100
 
 /* As getdents64(2) writes it. */
 struct listed {
@@ -95,10 +96,14 @@ static long error_of(const struct vk_undo_change *change, const struct file_id *
     return result == -EXDEV || result == -EROFS || result == -EACCES ? result : -ENOENT;
 }
 
-/* A file all of whose names are in the undo folder has none as far as the program is concerned. */
+/*
+ * A file all of whose names are in the undo folder has none as far as the program is concerned. The agent
+ * removes names there when a line has committed: the caller looks whether there are still as many.
+ */
 static void judge(struct vk_undo_change *change, const struct vk_undo_facts *facts)
 {
     struct own_names names = {.id = facts->id};
+    change->refused = 0;
     if (facts->links > 0)
         count_names_in(&names, vk_undo_log_job(), ".", true);
     change->is_nameless = names.count >= facts->links;
@@ -126,13 +131,17 @@ static long look_at_source(long folder, const char *name, long flags, struct vk_
 void vk_undo_link(struct vk_undo_change *change, long from_folder, const char *from, long flags, long folder,
                   const char *path)
 {
-    struct vk_undo_facts facts;
+    struct vk_undo_facts facts, now;
     vk_undo_create(change, folder, path, true);
     if (!change->created || look_at_source(from_folder, from, flags, &facts) < 0)
         return;
-    uint64_t mask = vk_undo_lock();
-    judge(change, &facts);
-    vk_undo_unlock(mask);
+    for (int tries = 0; tries < TRIES; tries++, facts = now) {
+        uint64_t mask = vk_undo_lock();
+        judge(change, &facts);
+        vk_undo_unlock(mask);
+        if (look_at_source(from_folder, from, flags, &now) < 0 || now.links == facts.links)
+            return;
+    }
 }
 
 /* ---- after the call ---- */
