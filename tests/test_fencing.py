@@ -203,7 +203,8 @@ def test_an_agent_is_killed_alone(sandbox, programs, hosts, witness):
     assert_gone_on(job, status, before, witness)
 
 
-@pytest.mark.parametrize("what", STOPPED)
+@pytest.mark.parametrize("what", [what if what in ("all", "agent") else pytest.param(what, marks=pytest.mark.campaign)
+                                  for what in STOPPED])
 def test_processes_of_a_host_stand_still(sandbox, programs, hosts, witness, what):
     """For longer than the lease. What they do when they go on is nothing that anybody sees."""
     job, before = run(sandbox, programs, hosts, witness)
@@ -220,7 +221,7 @@ def test_processes_of_a_host_stand_still(sandbox, programs, hosts, witness, what
     hosts.crash("b")
 
 
-@pytest.mark.parametrize("what", ["agent", "relay", "all"])
+@pytest.mark.parametrize("what", ["all", *(pytest.param(what, marks=pytest.mark.campaign) for what in ("agent", "relay"))])
 def test_processes_of_a_host_stand_still_for_a_short_time(sandbox, programs, hosts, witness, what):
     job, _ = run(sandbox, programs, hosts, witness)
     pids = pids_on(hosts, "b", *STOPPED[what])

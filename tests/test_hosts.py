@@ -248,7 +248,7 @@ def stall(sandbox, hosts, calls):
 
 @pytest.mark.parametrize("calls, words", [
     pytest.param(0, "the hosts of the launch (a,b) cannot be used: they do not answer within 30 s", marks=pytest.mark.campaign),
-    (1, "host b has not joined within 30 s"),
+    pytest.param(1, "host b has not joined within 30 s", marks=pytest.mark.campaign),
 ])
 def test_a_host_that_does_not_answer(sandbox, programs, hosts, calls, words):
     stall(sandbox, hosts, calls)

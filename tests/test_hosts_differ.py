@@ -35,7 +35,7 @@ def clock_of(hosts, name):
 
 @pytest.mark.parametrize("hosts", [{"clocks": {"a": 400 * DAY_S}}, {"clocks": {"b": 400 * DAY_S}}], indirect=True,
                          ids=["a is ahead", "b is ahead"])
-@pytest.mark.parametrize("name", ["ring", "sleepy", "time_timers"])
+@pytest.mark.parametrize("name", ["time_timers", *(pytest.param(name, marks=pytest.mark.campaign) for name in ("ring", "sleepy"))])
 def test_clocks_that_differ(sandbox, programs, hosts, name):
     """A host was started long before the other one; ranks that move find another clock. Timed waits and timers last as long as they should."""
     assert abs(clock_of(hosts, "a") - clock_of(hosts, "b")) > 300 * DAY_S
