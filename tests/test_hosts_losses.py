@@ -9,9 +9,10 @@ import subprocess
 import pytest
 
 from belaytest import newest_line, without_launcher
-from node_losses import AT_A_LINE, AT_A_RESTART, POINTS
+from node_losses import AT_A_LINE, AT_A_RESTART, LINE, POINTS
 from nodes import homes, states, workload
 from programs import PACE
+from test_hosts_elsewhere import LEASE, line_on
 from waiting import wait_for
 
 pytestmark = [pytest.mark.hosts("a", "b", "c"), pytest.mark.campaign, pytest.mark.limit(180)]
@@ -19,13 +20,15 @@ pytestmark = [pytest.mark.hosts("a", "b", "c"), pytest.mark.campaign, pytest.mar
 PLACES = "a:2,b:1,c:1"
 LOST, OTHER = "b", "c"  # ranks 2 and 3 run there
 HERE = [point for point, (_, way) in POINTS.items() if way in (AT_A_LINE, AT_A_RESTART) and point != "record.write"]
+OF_THE_FIRST = [point for point in HERE if point.startswith("agent.") and POINTS[point][1] == AT_A_LINE]
 
 
 class HostsLoss:
     """One run: the job, and how it gets to its point."""
 
-    def __init__(self, sandbox, hosts, programs, point):
+    def __init__(self, sandbox, hosts, programs, point, lost=LOST, options=()):
         self.sandbox, self.hosts, self.kind = sandbox, hosts, point.split(".", maxsplit=1)[0]
+        self.lost, self.options = lost, options
         self.program = workload(programs, seconds=6)
         narrowed, self.way = POINTS[point]
         self.fault = f"{point}{'@2' if self.kind == 'rank' else ''}{narrowed}=stop"
@@ -34,10 +37,11 @@ class HostsLoss:
     def run(self):
         """Whoever passes the point has the fault: the agent of the host, its rank, or `belay run`."""
         name = "BELAY_FAULT"
-        is_of_agent = self.kind in ("agent", "fabric")
+        is_of_agent = self.kind in ("agent", "fabric") and self.lost != "a"  # `belay run` starts that one
         line = ["mpirun", "--host", PLACES, "-x", PACE, *(["-x", name] if self.kind == "rank" else []), *self.program.argv]
-        with self.sandbox.agent_on(LOST, **{name: self.fault}) if is_of_agent else contextlib.nullcontext():
-            self.job = self.sandbox.run(self.program, line=line, interval="200ms", **({} if is_of_agent else {name: self.fault}))
+        with self.sandbox.agent_on(self.lost, **{name: self.fault}) if is_of_agent else contextlib.nullcontext():
+            self.job = self.sandbox.run(self.program, line=line, interval="200ms", options=self.options,
+                                        **({} if is_of_agent else {name: self.fault}))
             wait_for(lambda: self.sandbox.status("job"), 30, "the job")
 
     def reach_point(self):
@@ -47,7 +51,7 @@ class HostsLoss:
             self.job.wait_lines()
             line = newest_line(self.job.status())
             self.job.kill_rank_on(OTHER, 3)
-        host = "a" if self.kind == "arbiter" else LOST
+        host = "a" if self.kind == "arbiter" else self.lost
         wait_for(lambda: self.stopped_on(host), 40, f"{self.fault} on {host} in {self.job.errors}")
         return line
 
@@ -86,3 +90,25 @@ def test_a_host_is_lost(sandbox, programs, hosts, point):
     loss.job.finish()
     reference, result = programs.reference(loss.program), loss.job.result()
     assert (result.status, without_launcher(result.stdout)) == (reference.status, reference.stdout), loss.job.errors
+
+
+@pytest.mark.parametrize("point", OF_THE_FIRST)
+def test_the_first_host_is_lost(sandbox, programs, hosts, point):
+    """With `belay run`, rank 0, and the coordinator of the line. The job goes on from another host."""
+    loss = HostsLoss(sandbox, hosts, programs, point, "a", LEASE)
+    loss.run()
+    loss.reach_point()
+    hosts.crash("a")
+    job = loss.job
+    job.process.kill()
+    job.process.wait()
+    sandbox.at = "b"
+    shown = job.read("out")
+    job.restart(line_on(job, "b:2,c:2"))
+    status = job.wait_epoch(2, 60)
+    assert status["history"][-1]["restored_line"] >= LINE - 1 >= 1
+    assert sorted(set(homes(status))) == [0, 1]
+    job.finish()
+    reference, output = programs.reference(loss.program).stdout, without_launcher(job.read("out"))
+    assert job.process.returncode == 0, job.errors
+    assert output.startswith(shown) and reference.endswith(output[len(shown):]) and len(output) >= len(reference)
