@@ -444,9 +444,10 @@ def test_jobs_one_after_another(sandbox, programs, jobs):
         assert job.finish() == 0
         assert_same_result(job)
         assert sandbox.belay("clean", job.name).returncode == 0
-        memory = memory or memory_kib(sandbox.agent())
+        if number == 1:  # the threads of the first ones have made arenas of their own for what they allocate
+            memory = memory_kib(sandbox.agent())
     wait_for(lambda: held() == before, 20, f"the end of what {jobs} jobs held")
     growth = memory_kib(sandbox.agent()) - memory
-    assert growth < 100 * jobs, f"{growth} KiB more than after the first job"
+    assert growth < 100 * jobs, f"{growth} KiB more than after the second job"
     assert sandbox.belay("stop", "other").returncode == 0
     other.wait()
