@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cmd/command.h"
@@ -16,6 +15,7 @@
 #include "cmd/options.h"
 #include "cmd/records.h"
 #include "cmd/tool.h"
+#include "common/util/file_id.h"
 #include "common/util/log.h"
 #include "common/util/tree.h"
 #include "common/wire/client.h"
@@ -99,14 +99,6 @@ static void remove_all_kept(struct sweep *sweep)
     epoch_record_each(sweep->rundir, remove_left_record, sweep);
 }
 
-/* Is what was locked still what the name stands for? An agent removes the file when it leaves. */
-static bool is_same_file(int fd, const char *path)
-{
-    struct stat held, named;
-    return fstat(fd, &held) == 0 && lstat(path, &named) == 0 && held.st_ino == named.st_ino &&
-           held.st_dev == named.st_dev;
-}
-
 /*
  * The lock that an agent holds while it serves the directory (RUNDIR/agent.lock): while it is ours, none
  * comes up. Returns a descriptor, or -1 with err (EAGAIN: an agent has it).
@@ -119,7 +111,7 @@ static int take_lock(const char *rundir, struct belay_error *err)
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0)
         return belay_error_errno(err, "cannot open %s", path);
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_same_file(fd, path))
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && file_id_is_at(fd, AT_FDCWD, path))
         return fd;
     close(fd);
     return belay_error_set(err, EAGAIN,

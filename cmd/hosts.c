@@ -13,6 +13,7 @@
 #include "cmd/hosts_folder.h"
 #include "cmd/launcher.h"
 #include "cmd/string_list.h"
+#include "common/util/array.h"
 #include "common/util/clock.h"
 #include "common/wire/streams.h"
 
@@ -391,12 +392,11 @@ void hosts_keep_launcher(struct hosts *hosts, uint32_t node, struct hosts_child 
 
 void hosts_add_launcher(struct hosts *hosts, uint32_t node, struct hosts_child *child)
 {
-    struct hosts_child *former = realloc(hosts->former, (hosts->former_count + 1) * sizeof *hosts->former);
-    if (former && hosts->launchers[node].pid) {
-        former[hosts->former_count++] = hosts->launchers[node];
+    if (hosts->launchers[node].pid &&
+        array_reserve(&hosts->former, hosts->former_count + 1, &hosts->former_room) == 0) {
+        hosts->former[hosts->former_count++] = hosts->launchers[node];
         hosts->launchers[node] = HOSTS_CHILD_NONE;
     }
-    hosts->former = former ? former : hosts->former;
     hosts_keep_launcher(hosts, node, child);
 }
 
@@ -460,11 +460,11 @@ static void release_launchers(struct hosts *hosts)
             hosts_child_await(&hosts->launchers[node], (int)left_ms);
         drop_launcher(hosts, node);
     }
-    for (uint32_t i = 0; i < hosts->former_count; i++)
+    for (size_t i = 0; i < hosts->former_count; i++)
         hosts_child_kill(&hosts->former[i]);
     free(hosts->former);
     hosts->former = NULL;
-    hosts->former_count = 0;
+    hosts->former_count = hosts->former_room = 0;
 }
 
 void hosts_release(struct hosts *hosts)

@@ -35,7 +35,7 @@ struct hosts {
     uint8_t key[HOSTS_KEY_BYTES];                      /* for relays that are started later */
     struct hosts_child launchers[PLACEMENT_NODES_MAX]; /* of relays that stay with them, by node */
     struct hosts_child *former; /* of relays that were given up, whose agents may have images of the job */
-    uint32_t former_count;
+    size_t former_count, former_room;
     char listens[HOSTS_LINE_BYTES]; /* port and addresses of the gatherer; "": nobody starts relays later */
 };
 

@@ -2,23 +2,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/util/file_id.h"
 #include "common/wire/rundir.h"
 
 #define FOLDERS_MAX 256u
 #define TRIES 16 /* for one that another job removes meanwhile */
-
-static bool is_still(int fd, const char *path)
-{
-    struct stat own, now;
-    return fstat(fd, &own) == 0 && lstat(path, &now) == 0 && own.st_dev == now.st_dev &&
-           own.st_ino == now.st_ino;
-}
 
 /* Returns the descriptor, or -1 with err (EWOULDBLOCK: another job has it; ESTALE: that has just removed it).
  */
@@ -31,7 +23,7 @@ static int take(const char *path, struct belay_error *err)
         return belay_error_set(err, ESTALE, "%s is gone", path);
     if (fd < 0)
         return belay_error_errno(err, "cannot use %s", path);
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && is_still(fd, path))
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0 && file_id_is_at(fd, AT_FDCWD, path))
         return fd;
     int code = errno == EWOULDBLOCK ? EWOULDBLOCK : ESTALE;
     close(fd);

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -20,6 +19,7 @@
 #include "common/archive/manifest.h"
 #include "common/conf/conf.h"
 #include "common/util/escape.h"
+#include "common/util/file_id.h"
 #include "common/util/log.h"
 #include "config.h"
 
@@ -64,18 +64,10 @@ int supervise_lock_archive(int folder, const char *name, struct belay_error *err
     return fd;
 }
 
-static bool is_same_file(int one, int folder)
-{
-    struct stat mine, there;
-    return one >= 0 && fstat(one, &mine) == 0 &&
-           fstatat(folder, ARCHIVE_LOCK, &there, AT_SYMLINK_NOFOLLOW) == 0 && mine.st_dev == there.st_dev &&
-           mine.st_ino == there.st_ino;
-}
-
 /* A restart from this archive has locked it already. */
 static int lock_folder(struct supervisor *s, struct archiving *archiving, struct belay_error *err)
 {
-    if (is_same_file(s->archive_lock, archiving->folder)) {
+    if (s->archive_lock >= 0 && file_id_is_at(s->archive_lock, archiving->folder, ARCHIVE_LOCK)) {
         archiving->lock = s->archive_lock;
         s->archive_lock = -1;
     } else {

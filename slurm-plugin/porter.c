@@ -20,12 +20,12 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/util/clock.h"
+#include "common/util/file_id.h"
 #include "common/util/log.h"
 #include "common/wire/client.h"
 #include "common/wire/message.h"
@@ -335,18 +335,11 @@ static void serve(int listener)
 
 /* ---- its begin and its end ---- */
 
-static bool is_same_file(int fd, const char *path)
-{
-    struct stat held, named;
-    return fstat(fd, &held) == 0 && lstat(path, &named) == 0 && held.st_ino == named.st_ino &&
-           held.st_dev == named.st_dev;
-}
-
 /* Who holds the lock is the porter. Returns a descriptor; -1: somebody else is, or err. */
 static int take_lock(const char *path)
 {
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_same_file(fd, path))
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && file_id_is_at(fd, AT_FDCWD, path))
         return fd;
     if (fd >= 0)
         close(fd);

@@ -22,6 +22,13 @@ int file_id_at(int folder, const char *name, struct file_id *id)
     return 0;
 }
 
+bool file_id_is_at(int fd, int folder, const char *name)
+{
+    struct stat held, named;
+    return fstat(fd, &held) == 0 && fstatat(folder, name, &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           held.st_dev == named.st_dev && held.st_ino == named.st_ino;
+}
+
 /* It gets a device number of its own whenever it is mounted, and only the administrator mounts it. */
 bool file_id_is_on_network(int fd)
 {

@@ -58,6 +58,12 @@ static inline bool file_id_is_same(const struct file_id *one, const struct file_
 int file_id_at(int folder, const char *name, struct file_id *id);
 
 /*
+ * Is what is open what a name in a folder stands for now (links are not followed)? A lock is none if another
+ * file, or no file, has the name since: whoever held it before has removed the file.
+ */
+bool file_id_is_at(int fd, int folder, const char *name);
+
+/*
  * Does a descriptor stand for the file that this was the identity of? Like file_id_is_same(), but a network
  * file system may have been mounted again meanwhile, which gives it another device number.
  */

@@ -13,6 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/util/file_id.h"
+
 #define HOLD_TRIES 100
 #define LINKS_MAX 40 /* as the kernel has it */
 #define OTHERS (S_IRWXG | S_IRWXO)
@@ -72,14 +74,6 @@ int rundir_make(const char *path, struct belay_error *err)
     return rundir_check(path, err);
 }
 
-/* Is the open directory still what the path names? Another one may have taken its place. */
-static bool is_still(int fd, const char *path)
-{
-    struct stat held, named;
-    return fstat(fd, &held) == 0 && lstat(path, &named) == 0 && held.st_dev == named.st_dev &&
-           held.st_ino == named.st_ino;
-}
-
 static int open_folder(const char *path)
 {
     return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -93,7 +87,7 @@ int rundir_hold(const char *path, struct belay_error *err)
         int fd = open_folder(path);
         if (fd < 0 && errno != ENOENT)
             return belay_error_errno(err, "cannot use the run directory %s", path);
-        if (fd >= 0 && flock(fd, LOCK_SH) == 0 && is_still(fd, path))
+        if (fd >= 0 && flock(fd, LOCK_SH) == 0 && file_id_is_at(fd, AT_FDCWD, path))
             return fd;
         if (fd >= 0)
             close(fd);
@@ -105,7 +99,7 @@ int rundir_hold(const char *path, struct belay_error *err)
 void rundir_remove(const char *path)
 {
     int fd = open_folder(path);
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_still(fd, path))
+    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && file_id_is_at(fd, AT_FDCWD, path))
         rmdir(path);
     if (fd >= 0)
         close(fd);

@@ -27,8 +27,8 @@ enum mutation {
     MUTATION_FORGET_REFUTED, /* a node does not tell which image it has refused */
     MUTATION_FORGET_ROOTS,   /* the arbiter's decision has no roots */
     MUTATION_FORGET_SUM,     /* nodes do not tell the sum of the roots that COMMIT has told them */
-    MUTATION_HASTY_RECORD,   /* a member goes on before its record is on the disk */
     MUTATION_FORGET_YOUNG,   /* targets go only where members have been counted, though some are unknown */
+    MUTATION_HASTY_RECORD,   /* a member goes on before its record is on the disk */
     MUTATION_HASTY_REFILL,   /* a member drops the former parity when its own is made anew */
     MUTATION_HASTY_WORD,     /* a branch says the word of a phase when one voice has */
     MUTATION_HOLD_AT_TARGET, /* ranks hold at their target though they are below another */

@@ -71,6 +71,24 @@ static void test_identity(void **state)
     assert_false(file_id_is_same(&(struct file_id){0}, &(struct file_id){0}));
 }
 
+static void test_what_a_name_stands_for_now(void **state)
+{
+    (void)state;
+    make("one");
+    int fd = openat(folder, "one", O_RDONLY | O_CLOEXEC);
+    assert_true(file_id_is_at(fd, folder, "one"));
+    assert_false(file_id_is_at(fd, folder, "other"));
+    assert_int_equal(renameat(folder, "one", folder, "other"), 0);
+    assert_false(file_id_is_at(fd, folder, "one"));
+    assert_true(file_id_is_at(fd, folder, "other"));
+    assert_int_equal(symlinkat("other", folder, "link"), 0);
+    assert_false(file_id_is_at(fd, folder, "link"));
+    make("one");
+    assert_false(file_id_is_at(fd, folder, "one"));
+    close(fd);
+    assert_false(file_id_is_at(-1, folder, "one"));
+}
+
 static void test_links_are_not_followed(void **state)
 {
     (void)state;
@@ -132,6 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_identity, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_a_name_stands_for_now, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_links_are_not_followed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_folders_behind_links_are_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_renamed_file_is_found, set_up, tear_down),
