@@ -274,12 +274,14 @@ static int take_images(struct job *job, struct leftovers *all, struct belay_erro
         struct leftover *item = &all->items[i];
         if (item->fd < 0 || strncmp(item->name, job->name, length) ||
             sscanf(item->name + length, "/%7[a-z]/%" SCNu64 "/%" SCNu32, kind, &line, &rank) != 3 ||
-            (strcmp(kind, "delta") && strcmp(kind, "image") && strcmp(kind, "parcel")))
+            (strcmp(kind, "delta") && strcmp(kind, "image") && strcmp(kind, "parcel") &&
+             strcmp(kind, "spare")))
             continue;
         int fd = item->fd;
         item->fd = -1;
-        int rc = !strcmp(kind, "parcel")
-                     ? parcels_adopt(&job->parcels, line, rank, fd, err)
+        int rc = !strcmp(kind, "parcel") ? parcels_adopt(&job->parcels, line, rank, fd, err)
+                 : !strcmp(kind, "spare")
+                     ? store_adopt_spare(job->store, line, rank, fd, err)
                      : store_adopt_item(job->store, !strcmp(kind, "delta"), line, rank, fd, err);
         if (rc < 0)
             return -1;

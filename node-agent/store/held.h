@@ -53,10 +53,14 @@ struct held_set {
     struct held *items;
 };
 
-/* Parity of the committed line, of another set than that in the images (store_parity.c). */
+/*
+ * Parity of the committed line, of another set than that in the images (store_parity.c). The keeper has it
+ * under JOB/spare/LINE/NUMBER, where NUMBER is twice the slot and `which`.
+ */
 struct held_spare {
     struct held_spare *next;
     uint32_t slot;
+    uint32_t which; /* of two names */
     int fd;
     uint64_t bytes;
 };
@@ -103,6 +107,11 @@ uint32_t held_world(const struct image_header *header);
 bool held_is_of(const struct image_header *header, uint32_t part);
 /* The group that a part names, an image or a delta of a rank; UINT32_MAX: it cannot be read. */
 uint32_t held_group(const struct held *held);
+
+/* Close all spares, and leave them with the keeper. */
+void spares_forget(struct store *store);
+/* Of the spares that were adopted, drop those that are not what their names say, or are in the images. */
+void spares_check(struct store *store);
 
 /* An empty set of a line. Returns 0 or -1 with err (ENOMEM). */
 int set_begin(struct held_set *set, uint64_t line, uint32_t ranks, struct belay_error *err);

@@ -37,8 +37,10 @@ void store_destroy(struct store *store, bool drop)
     int code = errno;
     set_drop(store, &store->staging, drop);
     set_drop(store, &store->deltas, drop);
+    if (drop)
+        store_drop_spares(store);
+    spares_forget(store);
     set_drop(store, &store->images, drop);
-    store_drop_spares(store);
     drop_touched(store);
     commits_destroy(store->commits, drop);
     free(store);
@@ -566,8 +568,8 @@ void store_drop_images(struct store *store)
 {
     set_drop(store, &store->staging, true);
     set_drop(store, &store->deltas, true);
-    set_drop(store, &store->images, true);
     store_drop_spares(store);
+    set_drop(store, &store->images, true);
 }
 
 uint64_t store_committed_line(const struct store *store)

@@ -55,6 +55,8 @@ struct store *store_adopt(struct keeper *keeper, const char *job, int commits_fd
                           uint32_t protected_here, struct belay_error *err);
 int store_adopt_item(struct store *store, bool is_delta, uint64_t line, uint32_t rank, int fd,
                      struct belay_error *err);
+/* The same of a spare (store_spare_parity()), by the number in its name; takes over fd. */
+int store_adopt_spare(struct store *store, uint64_t line, uint32_t number, int fd, struct belay_error *err);
 int store_adopt_done(struct store *store, struct belay_error *err);
 
 /* drop: have the keeper drop everything as well. Accepts NULL. */
@@ -150,8 +152,8 @@ int store_take_images(struct store *store, uint64_t line, uint32_t ranks, const 
 
 /*
  * Parity of the committed line that is made anew, of another set of nodes (docs/parity.md, "After a loss").
- * Until all of a set have theirs, both are kept: one in the images, the other as a spare, which only this
- * agent has, and not the keeper. Both are told of (store_list_parity()). Another committed line drops spares.
+ * Until all of a set have theirs, both are kept: one in the images, the other as a spare. Both are told of
+ * (store_list_parity()), and outlive the agent. Another committed line drops spares.
  */
 /* Keep it as the spare of a slot, in the place of another one; takes over fd. Returns 0 or -1 with err. */
 int store_spare_parity(struct store *store, uint32_t slot, int fd, struct belay_error *err);

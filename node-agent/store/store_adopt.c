@@ -93,6 +93,8 @@ int store_adopt_done(struct store *store, struct belay_error *err)
     for (uint32_t i = 0; rc == 0 && i < store->images.parts; i++)
         if (store->images.items[i].fd >= 0)
             rc = check_adopted(store, i, err);
+    if (rc == 0)
+        spares_check(store);
     return rc == 0 ? complete_staging(store, err) : -1;
 }
 

@@ -34,8 +34,8 @@ int store_take_images(struct store *store, uint64_t line, uint32_t ranks, const 
     }
     if (is_new) {
         set_drop(store, &store->deltas, true); /* empty */
-        set_drop(store, &store->images, true);
         store_drop_spares(store);
+        set_drop(store, &store->images, true);
         store->images = images;
         store->deltas = deltas;
     }

@@ -539,8 +539,8 @@ static void leave(struct keeper *keeper, struct fuzz *fuzz, enum leftover damage
         damaged == STREAMS ? memfd_create("streams", MFD_CLOEXEC)
                            : descriptor_make_memory("streams", STREAMS_BYTES, NULL));
     put_epochs(keeper, fuzz, damaged);
-    put(keeper, fuzz_below(fuzz, 2) ? "job/image/1/7" : "job/nothing/of/this",
-        memfd_create("odd", MFD_CLOEXEC));
+    const char *odd[] = {"job/image/1/7", "job/nothing/of/this", "job/spare/2/3", "job/spare/2/4294967295"};
+    put(keeper, odd[fuzz_below(fuzz, 4)], memfd_create("odd", MFD_CLOEXEC));
 }
 
 static bool take_up(const char *belayd)

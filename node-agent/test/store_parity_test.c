@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -88,12 +89,87 @@ static void test_swapped(void **state)
     assert_int_equal(store_find_parity(store, &former), store_spare(store, SLOT));
     assert_int_equal(parts_held(), kept);
     store_drop_spares(store);
+    assert_int_equal(parts_held(), kept - 1);
     assert_true(!is_told(store, 2) && is_told(store, 1));
     assert_int_equal(store_swap_parity(store, SLOT, RANKS, &err), -1);
     assert_int_equal(err.code, ENOENT);
     store_destroy(store, false);
     store = parts_adopt(1u << LINE); /* the agent was killed */
     assert_true(!is_told(store, 2) && is_told(store, 1));
+    store_destroy(store, true);
+    assert_int_equal(parts_held(), 0);
+}
+
+static struct store *adopt_again(struct store *store)
+{
+    store_destroy(store, false);
+    store = parts_adopt(1u << LINE);
+    assert_int_equal(store_adopt_done(store, NULL), 0);
+    return store;
+}
+
+/* Also the parity that is not in the images outlives its agent, before and after it changes its place. */
+static void test_outlives_the_agent(void **state)
+{
+    (void)state;
+    const struct parity_holding former = set_of(2), next = set_of(1);
+    struct belay_error err;
+    struct store *store = begin();
+    unsigned kept = parts_held();
+    for (int i = 0; i < 3; i++) {
+        const struct parity_holding *placed = i % 2 ? &next : &former, *other = i % 2 ? &former : &next;
+        store = adopt_again(store);
+        assert_true(is_told(store, 2) && is_told(store, 1));
+        assert_int_equal(store_find_parity(store, placed),
+                         store_image(store, store_parity_part(RANKS, SLOT)));
+        assert_int_equal(store_find_parity(store, other), store_spare(store, SLOT));
+        assert_int_equal(parts_held(), kept);
+        assert_int_equal(store_swap_parity(store, SLOT, RANKS, &err), 0);
+    }
+    parts_commit(store, LINE + 1);
+    store_destroy(store, true);
+    assert_int_equal(parts_held(), 0);
+}
+
+/* The agent was killed when the keeper had the former parity under both names, or the new one. */
+static void test_killed_amid_the_swap(void **state)
+{
+    (void)state;
+    struct belay_error err;
+    for (int i = 0; i < 2; i++) {
+        struct store *store = begin();
+        char name[KEEPER_NAME_BYTES];
+        unsigned kept = parts_held();
+        snprintf(name, sizeof name, "job/spare/%u/%u", LINE, 2 * SLOT + 1);
+        int fd = dup(i ? store_spare(store, SLOT) : store_image(store, store_parity_part(RANKS, SLOT)));
+        assert_int_equal(keeper_put(parts_keeper, name, fd, &err), 0);
+        store = adopt_again(store);
+        assert_true(is_told(store, 2) && is_told(store, 1));
+        assert_int_equal(parts_held(), kept);
+        close(fd);
+        store_destroy(store, true);
+        assert_int_equal(parts_held(), 0);
+    }
+}
+
+/* What the keeper has under such a name is not believed. */
+static void test_spares_that_are_none(void **state)
+{
+    (void)state;
+    struct belay_error err;
+    struct store *store = begin();
+    unsigned kept = parts_held();
+    int fds[] = {parity_of(1, LINE + 1), parity_of(1, LINE), image_make_memfd(&err), parity_of(1, LINE)};
+    const char *names[] = {"job/spare/3/4", "job/spare/3/6", "job/spare/3/4294967295", "job/spare/2/3"};
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(keeper_put(parts_keeper, names[i], fds[i], &err), 0);
+    store_destroy(store, false);
+    store = parts_adopt(1u << LINE | 1u << (LINE - 1));
+    assert_int_equal(store_adopt_done(store, NULL), 0);
+    assert_int_equal(parts_held(), kept);
+    assert_true(is_told(store, 2) && is_told(store, 1));
+    for (int i = 0; i < 4; i++)
+        close(fds[i]);
     store_destroy(store, true);
     assert_int_equal(parts_held(), 0);
 }
@@ -150,6 +226,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         EACH(test_swapped),
+        EACH(test_outlives_the_agent),
+        EACH(test_killed_amid_the_swap),
+        EACH(test_spares_that_are_none),
         EACH(test_in_the_place_of_damaged_parity),
         EACH(test_gone_with_the_line),
         EACH(test_without_ranks),

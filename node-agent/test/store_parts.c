@@ -177,15 +177,15 @@ struct store_pin parts_pin(struct store *store, uint32_t rank, enum pin_reason r
 
 /* What the parts_keeper holds. */
 struct held {
-    char names[8][KEEPER_NAME_BYTES];
-    int fds[8];
+    char names[16][KEEPER_NAME_BYTES];
+    int fds[16];
     unsigned count;
 };
 
 static void collect(void *context, const char *name, int fd)
 {
     struct held *held = context;
-    assert_true(held->count < 8);
+    assert_true(held->count < 16);
     strcpy(held->names[held->count], name);
     held->fds[held->count++] = fd;
 }
@@ -204,6 +204,11 @@ struct store *parts_adopt_protected(uint64_t protected_line, uint64_t lines_expe
             store = store_adopt(parts_keeper, "job", held.fds[i], protected_line, 0, NULL);
     assert_non_null(store);
     for (unsigned i = 0; i < held.count; i++) {
+        if (sscanf(held.names[i], "job/spare/%llu/%u", &line, &rank) == 2) {
+            assert_int_equal(store_adopt_spare(store, line, rank, held.fds[i], NULL), 0);
+            lines |= 1ull << line;
+            continue;
+        }
         bool is_delta = sscanf(held.names[i], "job/delta/%llu/%u", &line, &rank) == 2;
         if (!is_delta && sscanf(held.names[i], "job/image/%llu/%u", &line, &rank) != 2)
             continue;

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "coord/epoch.h"
-#include "tests/sim/check.h"
 #include "tests/sim/link.h"
 #include "tests/sim/proof.h"
 

@@ -33,10 +33,6 @@ void check_opened(struct world *world, const struct epoch_start *start);
 void check_answer(struct world *world, uint64_t token, bool is_committed, uint64_t line);
 /* Memory was lost, or a line committed: what the scheme promises to survive is still there. */
 void check_restorable(struct world *world);
-/* An agent drops the parity that was there before it made its own of a line anew. */
-void check_replaced(struct world *world, const struct agent *agent, uint64_t line);
-/* All members of an agent's epoch have told that they hold what they have to of a line. */
-void check_refilled(struct world *world, const struct agent *agent, uint64_t line);
 /* Now and then: without faults something moves. */
 void check_progress(struct world *world);
 /* The arbiter has heard all nodes and can restore nothing. */
@@ -51,6 +47,5 @@ struct holding check_holding(const struct keeper *keeper, uint32_t rank);
 
 /* Parity of a slot is that of the images of its line. */
 void check_parity(struct world *world, uint32_t slot, const struct parity_image *image);
-void violate(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

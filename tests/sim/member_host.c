@@ -179,7 +179,6 @@ void member_host_end(struct world *world, uint32_t node)
 
     stall_end(world, node);
     refill_host_end(world, node);
-    memset(world->nodes[node].spares, 0, sizeof(world->nodes[node].spares));
     coord_host_end(world, node);
     branch_host_end(world, node);
     watch_host_end(world, node);

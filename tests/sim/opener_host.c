@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "coord/opener.h"
-#include "tests/sim/check.h"
 #include "tests/sim/fault_point.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/link.h"

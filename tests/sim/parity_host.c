@@ -366,7 +366,7 @@ void parity_host_tell(const struct world *world, uint32_t node, struct epoch_sta
 
     for (uint32_t i = 0; world->scheme == SCHEME_PARITY && i < world->program.ranks; i++) {
         const struct parity_image *image = &keeper->parities[i], *staging = &keeper->parity_staging[i];
-        const struct parity_image *spare = &world->nodes[node].spares[i];
+        const struct parity_image *spare = &world->nodes[node].keeper.spares[i];
         bool is_same = memcmp(&image->layout, &staging->layout, sizeof(image->layout)) == 0;
 
         sent->tables[i] = (struct holding){.image_line = keeper->tables[i].line,
@@ -468,7 +468,7 @@ static const uint64_t *find_parity(const struct world *world, uint32_t node, con
                                    uint32_t position)
 {
     const struct parity_image *image = &world->nodes[node].keeper.parities[plan->slot];
-    const struct parity_image *spare = &world->nodes[node].spares[plan->slot];
+    const struct parity_image *spare = &world->nodes[node].keeper.spares[plan->slot];
     bool is_spare = spare->line == world->nodes[node].agent.restore_line &&
                     spare->layout.position == position && spare->layout.code.data == plan->data &&
                     spare->layout.code.parity == plan->parity;

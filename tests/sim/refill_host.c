@@ -8,6 +8,7 @@
 #include "tests/sim/parity_host.h"
 #include "tests/sim/parity_sum.h"
 #include "tests/sim/proof.h"
+#include "tests/sim/survival.h"
 #include "tests/sim/wire.h"
 
 #define STRIKE_PER_MILLE 150u
@@ -291,14 +292,13 @@ int refill_host_find_parity(const struct refill_host *host, const struct parity_
 
     if (is_of(&keeper_of(host)->parities[slot], holding, line))
         return FIRST_PART - 1;
-    return is_of(&host->world->nodes[host->node].spares[slot], holding, line) ? refill_host_spare(host, slot)
-                                                                              : -1;
+    return is_of(&keeper_of(host)->spares[slot], holding, line) ? refill_host_spare(host, slot) : -1;
 }
 
 /* Of the committed line: others have been dropped with theirs. */
 int refill_host_spare(const struct refill_host *host, uint32_t slot)
 {
-    const struct parity_image *spare = &host->world->nodes[host->node].spares[slot];
+    const struct parity_image *spare = &keeper_of(host)->spares[slot];
 
     return spare->line != 0 && spare->line == refill_host_line(host) ? 2 * FIRST_PART + (int)slot : -1;
 }
@@ -317,7 +317,7 @@ int refill_host_make_parity(struct refill_host *host, uint32_t slot, uint64_t li
 void refill_host_keep_spare(struct refill_host *host, uint32_t slot, int part)
 {
     host->world->counts.refilled_parts++;
-    host->world->nodes[host->node].spares[slot] = part_of(host, part)->parity;
+    keeper_of(host)->spares[slot] = part_of(host, part)->parity;
     check_parity(host->world, slot, &part_of(host, part)->parity);
     strike(host);
 }
@@ -325,7 +325,7 @@ void refill_host_keep_spare(struct refill_host *host, uint32_t slot, int part)
 void refill_host_swap(struct refill_host *host, uint32_t slot)
 {
     struct parity_image *image = &keeper_of(host)->parities[slot];
-    struct parity_image *spare = &host->world->nodes[host->node].spares[slot], former = *image;
+    struct parity_image *spare = &keeper_of(host)->spares[slot], former = *image;
 
     *image = *spare;
     *spare = former;
@@ -334,8 +334,8 @@ void refill_host_swap(struct refill_host *host, uint32_t slot)
 
 void refill_host_drop_spares(struct refill_host *host)
 {
-    check_replaced(host->world, agent_of(host), refill_host_line(host));
-    memset(host->world->nodes[host->node].spares, 0, sizeof(host->world->nodes[host->node].spares));
+    survival_replace(host->world, agent_of(host), refill_host_line(host));
+    memset(keeper_of(host)->spares, 0, sizeof(keeper_of(host)->spares));
     strike(host);
 }
 
@@ -473,5 +473,5 @@ void refill_host_done(struct refill_host *host, uint64_t line)
         return;
     trace(world, "epoch %u: line %lu is protected again", agent->epoch, (unsigned long)line);
     world->counts.refilled++;
-    check_refilled(world, agent, line);
+    survival_refill(world, agent, line);
 }

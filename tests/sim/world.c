@@ -74,6 +74,19 @@ void world_trace(struct world *world, const char *format, ...)
     printf("\n");
 }
 
+void violate(struct world *world, const char *format, ...)
+{
+    va_list arguments;
+
+    if (world->violation[0])
+        return;
+    va_start(arguments, format);
+    vsnprintf(world->violation, sizeof(world->violation), format, arguments);
+    va_end(arguments);
+    trace(world, "VIOLATION: %s", world->violation);
+    world->is_over = true;
+}
+
 /* Zeroed; pages begin where a page of memory does. */
 static struct rooms *rooms_create(void)
 {

@@ -212,6 +212,7 @@ struct keeper {
     struct image images[MAX_RANKS];
     struct staging staging[MAX_RANKS];
     struct parity_image parities[MAX_RANKS], parity_staging[MAX_RANKS]; /* by slot */
+    struct parity_image spares[MAX_RANKS]; /* by slot: parity of another set, of the committed line */
     struct tables tables[MAX_RANKS], tables_staging[MAX_RANKS];
 };
 
@@ -290,8 +291,7 @@ struct refill_host {
 
 struct node {
     struct agent agent;
-    struct parity_image spares[MAX_RANKS]; /* by slot; forgotten with the agent */
-    struct refuted refuted[MAX_REFUTED];   /* images that were sent to its agent; forgotten with the agent */
+    struct refuted refuted[MAX_REFUTED]; /* images that were sent to its agent; forgotten with the agent */
     uint32_t refuted_count;
     struct keeper keeper;
     bool is_up;
@@ -589,6 +589,8 @@ uint64_t world_delay_us(const struct world *world, uint32_t endpoint, uint64_t u
 uint32_t world_epoch(const struct world *world);
 struct run *world_run_of(struct world *world, uint32_t epoch); /* NULL if gone */
 void world_trace(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* An invariant does not hold: the seed ends with this text. Of several violations the first is told. */
+void violate(struct world *world, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 static inline bool msg_set_has(const struct msg_set *set, uint32_t msg)
 {
