@@ -215,7 +215,7 @@ static int tell(void *context, uint32_t node, const struct epoch_start *start)
         if (arbiter->members[i].is_newly_gone)
             lost[message.n_lost_nodes++] = i;
     message.detect_ms = arbiter->launch.detect_ms;
-    if (arbiter->node_count > 1 && find_common(arbiter, &common)) {
+    if (find_common(arbiter, &common)) {
         message.common_devices = common.devices;
         message.n_common_devices = common.count;
     }

@@ -108,8 +108,8 @@ def assert_gone_on_in_the_middle(job, line):
     assert status["restarts"] == 1 and status["restarts_from_start"] == 0
 
 
-# Those of test_files.py but for the ones that keep files open which have no name any more.
-MODES = ["append", "rewrite", "truncate", "shared", "turns", "mapped", "ways", "numbers"]
+# Those of test_files.py.
+MODES = ["append", "rewrite", "truncate", "rename", "remove", "shared", "turns", "mapped", "ways", "numbers", "raw"]
 
 
 @pytest.mark.campaign
@@ -121,17 +121,40 @@ def test_everything_is_lost_while_it_runs(sandbox, programs, mode):
     assert_gone_on_in_the_middle(job, line)
 
 
+def nameless(programs, mode="scratch+unnamed", kib=256):
+    """A program that uses files without a name in every step, and shows them at its end."""
+    program = programs.test_program("files_local", "--mode", mode, "--steps", 400, "--seconds", 4, "--value", kib, ranks=2)
+    return dataclasses.replace(program, outputs="data-*")
+
+
+def test_open_files_without_a_name(sandbox, programs):
+    """They are in the images: a job goes on from its archive with their contents, though nobody holds them open."""
+    job, line = archived_and_lost(sandbox, nameless(programs))
+    go_on(job, archive_of(sandbox))
+    job.finish()
+    assert_gone_on_in_the_middle(job, line)
+
+
 @pytest.mark.campaign
-def test_open_files_without_a_name_are_in_no_archive(sandbox, programs):
+def test_open_files_without_a_name_of_several_nodes(sandbox, programs):
+    job, line = archived_and_lost(sandbox, nameless(programs), *on_nodes(2))
+    go_on(job, archive_of(sandbox))
+    job.finish()
+    assert_gone_on_in_the_middle(job, line)
+
+
+@pytest.mark.campaign
+def test_open_files_that_no_archive_can_hold(sandbox, programs):
     """Told once; the job goes on."""
-    job = sandbox.run(files(programs, "rename"), interval="200ms",
-                      options=["--archive", archive_of(sandbox), "--archive-every", "1"])
+    job = sandbox.run(nameless(programs), interval="200ms",
+                      options=["--archive", archive_of(sandbox), "--archive-every", "1", "--file-limit", "128K"])
     job.wait_lines(3)
     assert job.finish() == 0
     assert_same_result(job)
     assert lines_of(sandbox) == []
     assert job.errors.count("is not archived: rank") == 1
-    assert "has open files without a path" in job.errors
+    assert "has open files without a path, beyond --file-limit" in job.errors
+    assert "is open and has no name: it is beyond --file-limit" in job.errors
 
 
 def expect_refusal(job, code, text, where=None, **more):

@@ -30,7 +30,7 @@
 #include "common/wire/streams.h"
 
 #define CONTROL_MAGIC 0x62656c61795f6370ull /* "belay_cp" */
-#define CONTROL_VERSION 15u
+#define CONTROL_VERSION 16u
 #define CONTROL_BYTES (64ull << 20) /* of the memfd; sparse, so unused slots cost nothing */
 #define CONTROL_MAX_PEERS 16
 #define CONTROL_MAX_MOVES 64
@@ -187,10 +187,11 @@ struct control {
     int32_t guard_fd;                                  /* another one, in the same way */
     uint32_t exit_kind;                                /* enum control_exit */
     int32_t exit_status;
-    int32_t parcel_fd;    /* in state PARKED: a socket with open files in its queue (parcels.h of the agent);
-                             0: none */
-    uint64_t exit_ns;     /* CLOCK_MONOTONIC of the announcement */
-    struct layout layout; /* of its address space; before its first line */
+    int32_t parcel_fd; /* in state PARKED: a socket with open files in its queue (parcels.h of the agent);
+                          0: none */
+    uint32_t parcel_is_copied; /* ... 1: all of these files are in the rank's memory, too (travel.h) */
+    uint64_t exit_ns;          /* CLOCK_MONOTONIC of the announcement */
+    struct layout layout;      /* of its address space; before its first line */
 
     /* The line just parked. R>A, valid in state PARKED and until the next STOP */
     uint64_t parked_line;

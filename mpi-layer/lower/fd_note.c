@@ -329,7 +329,7 @@ void fd_note_all(void)
     records = fd_notes_records(&count);
     find_copies(records, count);
     held_note(records, count, fd_notes_text());
-    travel_note(records, count, fd_notes_text());
+    GATE->control->parcel_is_copied = travel_note(records, count, fd_notes_text());
     fd_notes_rewind();
     for (size_t i = 0; i < count; i++)
         if (records[i].same_as < 0)

@@ -4,9 +4,9 @@
  * another host makes them anew there.
  *
  * Files on file systems that all hosts have do not travel, but for those without a name, which are lost with
- * their host. A file that does not travel is named once when a line finds it so; a rank that has it open, and
- * is restored on another host, refuses to go on, and names the file. Of a file that was only read, the one at
- * its place there will do if it has the same contents.
+ * their host, and which no archive could hold. A file that does not travel is named once when a line finds it
+ * so; a rank that has it open, and is restored on another host, refuses to go on, and names the file. Of a
+ * file that was only read, the one at its place there will do if it has the same contents.
  *
  * Ranks of one host may have a file in common. They park one after the other, so their copies differ; the
  * one that was read last is the file as of the line, since all of them stood still then. It wins: a file that
@@ -39,13 +39,16 @@ enum travel {
 };
 
 /*
- * Before the first line: how many bytes of files travel (0: none, the job has one node), and the devices of
- * file systems that all hosts have, ascending, as in struct file_id; borrowed.
+ * Before the first line: how many bytes of files travel (0: none, the job has one node and no archive), and
+ * the devices of file systems that all hosts have, ascending, as in struct file_id; borrowed.
  */
 void travel_start(uint64_t limit_bytes, const uint64_t *common_devices, size_t count);
 
-/* At a line, when it is known which files are held (held.h): fill in what records tell of travelling. */
-void travel_note(struct fd_record *records, size_t count, const char *text);
+/*
+ * At a line, when it is known which files are held (held.h): fill in what records tell of travelling. Returns
+ * whether the contents of all files that are held are in the image.
+ */
+bool travel_note(struct fd_record *records, size_t count, const char *text);
 
 /* ---- in a restart ---- */
 

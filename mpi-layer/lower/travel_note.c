@@ -299,10 +299,14 @@ static void tell(const struct fd_record *record, const char *path)
     if (!reason || travel.has_said)
         return;
     travel.has_said = true;
-    snprintf(text, sizeof text,
-             "%.300s is open, and no other host has it: %s; a folder that all hosts share "
-             "avoids that",
-             escape_text(shown, sizeof shown, path), reason);
+    escape_text(shown, sizeof shown, path);
+    if (record->links == 0)
+        snprintf(text, sizeof text, "%.300s is open and has no name: %s, and no archive can hold it", shown,
+                 reason);
+    else
+        snprintf(text, sizeof text,
+                 "%.300s is open, and no other host has it: %s; a folder that all hosts share avoids that",
+                 shown, reason);
     GATE->say(text);
 }
 
@@ -326,11 +330,19 @@ static void note_all(struct fd_record *records, size_t count, const char *text)
     note_some(records, count, text, false);
 }
 
-void travel_note(struct fd_record *records, size_t count, const char *text)
+static bool has_all_held(const struct fd_record *records, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (records[i].held && records[i].same_as < 0 && records[i].travel != TRAVEL_CONTENTS)
+            return false;
+    return VK->held_cwd == 0;
+}
+
+bool travel_note(struct fd_record *records, size_t count, const char *text)
 {
     VK->travel_host = travel.limit_bytes ? mounts_host() : 0;
     if (!travel.limit_bytes)
-        return;
+        return false;
     note_all(records, count, text);
     if (travel.is_full) { /* the free room is in pieces */
         travel_slots_reset(&slots);
@@ -339,4 +351,5 @@ void travel_note(struct fd_record *records, size_t count, const char *text)
     for (size_t i = 0; i < count; i++)
         tell(&records[i], text + records[i].path);
     unmap_behind(travel_slots_finish(&slots));
+    return has_all_held(records, count);
 }

@@ -183,15 +183,18 @@ static int pin_rank(struct archiver *archiver, const struct archive_ends *of, st
                : 0;
 }
 
-/* Open files without a path are descriptors, which no file can hold. */
+/* Open files without a path are descriptors, which no file can hold; but their contents may be in the image.
+ */
 static int check_parcels(const struct job *job, uint64_t line, const struct archive_ends *ranks,
                          uint32_t count, struct belay_error *err)
 {
     for (uint32_t i = 0; i < count; i++)
-        if (parcels_find(&job->parcels, line, ranks[i].rank) >= 0)
-            return belay_error_set(
-                err, ENOTSUP, "rank %" PRIu32 " has open files without a path, which no archive can hold",
-                ranks[i].rank);
+        if (parcels_find(&job->parcels, line, ranks[i].rank) >= 0 &&
+            !parcels_are_copied(&job->parcels, line, ranks[i].rank))
+            return belay_error_set(err, ENOTSUP,
+                                   "rank %" PRIu32 " has open files without a path, beyond --file-limit or "
+                                   "such as may not be opened, which no archive can hold",
+                                   ranks[i].rank);
     return 0;
 }
 

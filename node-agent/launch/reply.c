@@ -44,7 +44,7 @@ void reply_welcome(struct connection *connection, const struct job *job, uint32_
     welcome.undo_limit_bytes =
         settings->undo_limit_bytes ? settings->undo_limit_bytes : conf_default(CONF_UNDO_LIMIT);
     welcome.undo_total_bytes = settings->undo_total_bytes;
-    if (job->config->node_count > 1)
+    if (job->config->node_count > 1 || settings->archive[0])
         welcome.file_limit_bytes =
             settings->file_limit_bytes ? settings->file_limit_bytes : conf_default(CONF_FILE_LIMIT);
     welcome.common_devices = job->common_devices;

@@ -212,9 +212,10 @@ int rank_pidfd(const struct rank *rank)
 }
 
 /* The number is what the rank says: it may be anything that it has. Nothing is read from it here. */
-int rank_take_parcel(const struct rank *rank)
+int rank_take_parcel(const struct rank *rank, bool *is_copied)
 {
     struct stat st;
+    *is_copied = RANK_FIELD(rank, parcel_is_copied) == 1;
     int number = RANK_FIELD(rank, parcel_fd);
     errno = ENOENT;
     int fd = number > 0 ? pidfd_getfd(rank->pidfd, number, 0) : -1;

@@ -85,8 +85,11 @@ void rank_tell_committed(struct rank *rank, uint64_t line);
 void rank_tell_lease(struct rank *rank, const struct fence *fence);
 /* Borrowed; as long as the rank. */
 int rank_pidfd(const struct rank *rank);
-/* A descriptor of the rank's parcel (parcels.h), which the caller owns; -1 with ENOENT: it has none. */
-int rank_take_parcel(const struct rank *rank);
+/*
+ * A descriptor of the rank's parcel (parcels.h), which the caller owns; -1 with ENOENT: it has none.
+ * *is_copied: the rank says that it has all that is in it in its memory, too.
+ */
+int rank_take_parcel(const struct rank *rank, bool *is_copied);
 
 /*
  * The control page. The rank may write to it at any moment, so that a field may change between two reads.

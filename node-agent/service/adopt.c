@@ -263,26 +263,55 @@ static int take_made(struct job *job, int fd, struct belay_error *err)
     return 0;
 }
 
+/* What a descriptor of a line is called at the keeper, behind the name of its job. */
+struct held_name {
+    enum held_kind { HELD_IMAGE, HELD_DELTA, HELD_SPARE, HELD_PARCEL, HELD_KINDS } kind;
+    uint64_t line;
+    uint32_t number;
+    bool is_copied;
+};
+
+static bool read_held_name(const char *text, struct held_name *name)
+{
+    static const char *const kinds[HELD_KINDS] = {"image", "delta", "spare", "parcel"};
+    char kind[8];
+    int end = 0;
+    *name = (struct held_name){.kind = HELD_KINDS};
+    if (sscanf(text, "/%7[a-z]/%" SCNu64 "/%" SCNu32 "%n", kind, &name->line, &name->number, &end) != 3)
+        return false;
+    for (int i = 0; i < HELD_KINDS; i++)
+        if (!strcmp(kind, kinds[i]))
+            name->kind = (enum held_kind)i;
+    name->is_copied = !strcmp(text + end, PARCELS_COPIED);
+    return name->kind != HELD_KINDS && (!text[end] || (name->kind == HELD_PARCEL && name->is_copied));
+}
+
+static int take_held(struct job *job, const struct held_name *name, int fd, struct belay_error *err)
+{
+    switch (name->kind) {
+    case HELD_PARCEL:
+        return parcels_adopt(&job->parcels, name->line, name->number, name->is_copied, fd, err);
+    case HELD_SPARE:
+        return store_adopt_spare(job->store, name->line, name->number, fd, err);
+    default:
+        return store_adopt_item(job->store, name->kind == HELD_DELTA, name->line, name->number, fd, err);
+    }
+}
+
 /* What is of no use to the committed line, and not protected either, is dropped by the store. */
 static int take_images(struct job *job, struct leftovers *all, struct belay_error *err)
 {
     size_t length = strlen(job->name);
     for (size_t i = 0; i < all->count; i++) {
-        uint64_t line;
-        uint32_t rank;
-        char kind[8];
         struct leftover *item = &all->items[i];
-        if (item->fd < 0 || strncmp(item->name, job->name, length) ||
-            sscanf(item->name + length, "/%7[a-z]/%" SCNu64 "/%" SCNu32, kind, &line, &rank) != 3 ||
-            (strcmp(kind, "delta") && strcmp(kind, "image") && strcmp(kind, "parcel") &&
-             strcmp(kind, "spare")))
+        if (item->fd < 0 || strncmp(item->name, job->name, length))
+            continue;
+        struct held_name name;
+        if (!read_held_name(item->name + length, &name))
             continue;
         int fd = item->fd;
         item->fd = -1;
-        int rc = !strcmp(kind, "parcel") ? parcels_adopt(&job->parcels, line, rank, fd, err)
-                 : !strcmp(kind, "spare")
-                     ? store_adopt_spare(job->store, line, rank, fd, err)
-                     : store_adopt_item(job->store, !strcmp(kind, "delta"), line, rank, fd, err);
+        int rc = take_held(job, &name, fd, err);
         if (rc < 0)
             return -1;
     }

@@ -298,7 +298,7 @@ static void change_raw(struct files *f, long step)
     }
     int length = snprintf(text, sizeof text, "step %ld\n", step);
     raw(f, "pwrite64", SYS_pwrite64, upper | f->fd, (long)text, length, step * 3, 0);
-    raw(f, "ftruncate", SYS_ftruncate, upper | f->fd, 400 - step, 0, 0, 0);
+    raw(f, "ftruncate", SYS_ftruncate, upper | f->fd, 400 - step % 400, 0, 0, 0);
     struct stat st;
     check(f, "fstat", fstat(f->fd, &st) == 0);
     digest_add_number(&f->program.digest, (uint64_t)st.st_size);
