@@ -434,6 +434,7 @@ static void release(struct supervisor *s)
     free(s->resumed);
     supervise_end_archive(s, false);
     archive_manifest_free(s->manifest);
+    archive_manifest_free(s->aside);
     if (s->archive_lock >= 0)
         close(s->archive_lock);
     if (s->folder >= 0)

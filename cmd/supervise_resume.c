@@ -318,6 +318,11 @@ static int check_line(const struct supervisor *s, uint64_t newest, struct belay_
                            s->plan->name, wanted, newest);
 }
 
+static const char *what_follows(const struct supervisor *s)
+{
+    return s->aside ? "goes on from its archive" : "begins from the start";
+}
+
 static int resume_from(struct supervisor *s, const struct holder *holders, struct belay_error *err)
 {
     uint64_t newest = newest_of(holders, supervise_host_count(s));
@@ -331,14 +336,16 @@ static int resume_from(struct supervisor *s, const struct holder *holders, struc
     if (newest > 0 && (is_wanted || lacking == s->hosts.ranks))
         return open_again(s, holders, err);
     if (newest == 0)
-        log_warning("%s: no node holds a line of it: it begins from the start", s->plan->name);
+        log_warning("%s: no node holds a line of it: it %s", s->plan->name, what_follows(s));
     else
         log_warning("%s: no node of this launch holds an image of rank %" PRIu32 ", so line %" PRIu64
-                    " is lost: it begins from the start",
-                    s->plan->name, lacking, newest);
+                    " is lost: it %s",
+                    s->plan->name, lacking, newest, what_follows(s));
     tell_absent(s);
     await_leases(s, holders);
-    return drop_former(s, holders, err) < 0 ? -1 : supervise_open(s, false, err);
+    if (drop_former(s, holders, err) < 0)
+        return -1;
+    return s->aside ? supervise_fall_back(s, err) : supervise_open(s, false, err);
 }
 
 int supervise_resume(struct supervisor *s, struct belay_error *err)
@@ -381,11 +388,13 @@ static void give_up_on(struct supervisor *s, struct node *node)
     node->has_leases = node->is_gone = false;
 }
 
-/* The undo folder goes with what was held, and the claim in it. */
+/* The undo folder goes with what was held, and the claim in it; not if archived lines need it. */
 static void forget_undo(struct supervisor *s)
 {
-    supervise_remove_claimed(s);
-    s->claim = NULL; /* its thread has it, and finds no claim there any more */
+    if (!s->aside) {
+        supervise_remove_claimed(s);
+        s->claim = NULL; /* its thread has it, and finds no claim there any more */
+    }
     s->undo = (Belay__Wire__UndoFolder)BELAY__WIRE__UNDO_FOLDER__INIT;
     s->undo_path[0] = '\0';
 }
@@ -408,11 +417,11 @@ int supervise_begin_anew(struct supervisor *s, struct belay_error *err)
     char lack[BELAY_ERROR_TEXT_BYTES], hosts[BELAY_ERROR_TEXT_BYTES];
     job_arbiter_tell_lack(s->arbiter, lack, sizeof lack);
     name_hosts(s, hosts, sizeof hosts);
-    log_warning("%s: %s: it begins from the start (%s)", s->name, lack[0] ? lack : err->text, hosts);
+    log_warning("%s: %s: it %s (%s)", s->name, lack[0] ? lack : err->text, what_follows(s), hosts);
     tell_absent(s);
     for (uint32_t i = 0; i < supervise_host_count(s); i++)
         give_up_on(s, &s->nodes.of[i]);
     forget_undo(s);
     forget_former(s);
-    return supervise_open(s, false, err);
+    return s->aside ? supervise_fall_back(s, err) : supervise_open(s, false, err);
 }

@@ -444,12 +444,21 @@ bool supervise_is_held(struct supervisor *s)
         is_held = reply && reply->status->held_bytes > 0;
         calls_free(reply);
     }
-    if (is_held) {
-        archive_manifest_free(s->manifest);
+    if (is_held) { /* the plan's texts are the manifest's */
+        s->aside = s->manifest;
         s->manifest = NULL;
         s->resumed->is_restart = false;
     }
     return is_held;
+}
+
+int supervise_fall_back(struct supervisor *s, struct belay_error *err)
+{
+    supervise_end_archive(s, false);
+    s->manifest = s->aside;
+    s->aside = NULL;
+    s->resumed->is_restart = true;
+    return supervise_retrieve(s, err) < 0 ? -1 : supervise_open(s, true, err);
 }
 
 int supervise_archive_exit_code(const struct belay_error *err)

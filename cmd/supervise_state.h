@@ -72,6 +72,7 @@ struct supervisor {
     struct comeback comeback;               /* of lost nodes */
     struct archiving *archiving;            /* its lines as files; NULL: none are written */
     Belay__Wire__ArchiveManifest *manifest; /* that this restart goes on from; NULL: from none */
+    Belay__Wire__ArchiveManifest *aside;    /* that is gone on from if what nodes hold does not suffice */
     int archive_lock;                       /* of its job's folder; -1: not locked, or by `archiving` */
     char archive_folder[PATH_MAX];          /* of its line */
     struct recall *recall; /* of silent hosts, whose images the job lacks; NULL: it lacks none */
@@ -229,9 +230,12 @@ void supervise_end_archive(struct supervisor *s, bool removes);
 /* Before anything is started: find what the plan names, and make the plan that of the archived job. Returns
  * 0, or -1 with err. */
 int supervise_find_archive(struct supervisor *s, struct belay_error *err);
-/* Do agents hold a job that is to go on from an archive, if it cannot from memory? Then the archive is left
- * alone. */
+/* Do agents hold a job that is to go on from an archive, if it cannot from memory? Then the archive is laid
+ * aside. */
 bool supervise_is_held(struct supervisor *s);
+/* After all it cannot, and no agent holds the job any more: go on from the archive that was laid aside.
+ * Returns 0, or -1 with err. */
+int supervise_fall_back(struct supervisor *s, struct belay_error *err);
 /* Have the agents take the images into memory: the job is then as one that was lost. Returns 0, or -1 with
  * err.
  */

@@ -624,6 +624,41 @@ def test_a_job_that_goes_on_from_an_archive(sandbox, programs):
     sandbox.wait_end(number)
 
 
+# With which redundancy, on which nodes not, and which are lost.
+NOT_ENOUGH = {"nothing": ("SINGLE", "", ()), "half of the images": ("SINGLE", "n5", ("n2",)), "a part of the parity": ("XOR", "", ("n2", "n3"))}
+
+
+@pytest.mark.campaign
+@pytest.mark.parametrize("redundancy,excluded,lost", NOT_ENOUGH.values(), ids=NOT_ENOUGH)
+def test_a_requeued_job_goes_on_from_its_archive(sandbox, programs, cluster, redundancy, excluded, lost):
+    """What is left in memory does not suffice, or is nothing: then it is the newest archived line."""
+    folder = os.path.join(sandbox.folder, "archive")
+    os.mkdir(folder)
+    sandbox.own(folder)
+    nodes = 2 + (redundancy == "XOR")
+    program, out, number = submit_heat(sandbox, programs, f"--checkpoint-dir={folder}", "--checkpoint-archive=2",
+                                       f"--checkpoint-redundancy={redundancy}", f"--exclude={excluded}", nodes=nodes, ranks=nodes)
+    name = f"{number}.0-heat"
+    lines = os.path.join(folder, name, "line-*", "manifest")
+    wait_for(lambda: len(glob.glob(lines)) == 2, 60, "two archived lines")
+    line = max(int(path.split("/")[-2][len("line-"):]) for path in glob.glob(lines))
+    for node in lost:
+        cluster.lose(node)
+    if lost:
+        wait_lost(sandbox, name)
+        for node in lost:
+            cluster.declare_lost(node)
+    else:  # as after a restart of all nodes
+        for node in ("n1", "n2"):
+            subprocess.run(cluster.on(node, "pkill", "-9", "belay"), check=True)
+        cluster.slurm("scontrol", "requeue", str(number))
+    wait_for(lambda: "goes on from archived line" in read(out, "err"), 60, "the archive's line")
+    after = wait_lines(sandbox, re.escape(name), count=line, at=node_of_rank_0(cluster, ("-j", str(number))))
+    assert after["history"][-1]["restored_line"] >= line >= 2
+    assert after["restarts_from_start"] == 0
+    assert_output(sandbox, programs, program, out, number)
+
+
 @pytest.mark.campaign
 def test_what_is_left_does_not_suffice(sandbox, programs, cluster):
     """Without copies, the image of the lost node's rank is gone: the job begins from the start, and says why."""
