@@ -69,18 +69,27 @@ void vk_thread_free(struct thread *thread)
  * (Documentation/locking/robust-futexes.rst). */
 #define ROBUST_LIMIT 2048
 
-static void leave_mutex(uint32_t *word, uint32_t vtid, bool is_pending)
+/* Who waits for one that inherits priorities is woken by the kernel itself when the thread ends. */
+static void leave_mutex(uint32_t *word, uint32_t vtid, bool inherits, bool is_pending)
 {
     uint32_t value = __atomic_load_n(word, __ATOMIC_SEQ_CST);
     while ((value & FUTEX_TID_MASK) == vtid)
         if (__atomic_compare_exchange_n(word, &value, (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED, false,
                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-            if (value & FUTEX_WAITERS)
+            if ((value & FUTEX_WAITERS) && !inherits)
                 raw3(SYS_futex, word, FUTEX_WAKE, 1);
             return;
         }
-    if (is_pending && !value)
+    if (is_pending && !value && !inherits)
         raw3(SYS_futex, word, FUTEX_WAKE, 1);
+}
+
+/* A pointer of the list has a mark in its lowest bit: the mutex that it leads to inherits priorities. */
+static void leave_listed(const struct thread *thread, uintptr_t listed, bool is_pending)
+{
+    const struct robust_list_head *head = (const struct robust_list_head *)thread->robust_list;
+    uintptr_t entry = listed & ~1ul;
+    leave_mutex((uint32_t *)(entry + (uintptr_t)head->futex_offset), thread->vtid, listed & 1, is_pending);
 }
 
 void vk_thread_leave_mutexes(const struct thread *thread)
@@ -88,16 +97,15 @@ void vk_thread_leave_mutexes(const struct thread *thread)
     const struct robust_list_head *head = (const struct robust_list_head *)thread->robust_list;
     if (!head)
         return;
-    const struct robust_list *pending = (const struct robust_list *)((uintptr_t)head->list_op_pending & ~1ul);
-    const struct robust_list *entry = head->list.next;
-    for (int i = 0; i < ROBUST_LIMIT && entry != &head->list; i++) {
-        const struct robust_list *next = (const struct robust_list *)((uintptr_t)entry->next & ~1ul);
-        if (entry != pending)
-            leave_mutex((uint32_t *)((uintptr_t)entry + (uintptr_t)head->futex_offset), thread->vtid, false);
-        entry = next;
+    uintptr_t pending = (uintptr_t)head->list_op_pending, listed = (uintptr_t)head->list.next;
+    for (int i = 0; i < ROBUST_LIMIT && (listed & ~1ul) != (uintptr_t)&head->list; i++) {
+        uintptr_t next = (uintptr_t)((const struct robust_list *)(listed & ~1ul))->next;
+        if ((listed & ~1ul) != (pending & ~1ul))
+            leave_listed(thread, listed, false);
+        listed = next;
     }
-    if (pending)
-        leave_mutex((uint32_t *)((uintptr_t)pending + (uintptr_t)head->futex_offset), thread->vtid, true);
+    if (pending & ~1ul)
+        leave_listed(thread, pending, true);
 }
 
 /* Threads that are not parked yet and are to be: signals those that have not been. */
