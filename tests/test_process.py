@@ -189,6 +189,16 @@ def test_process_ids(sandbox, programs):
     assert "hands another" not in job.errors, job.errors
 
 
+def test_ids_that_the_kernel_tells(sandbox, programs):
+    """Each place where the kernel tells or takes an id, as a table: natively, and after each of two restarts."""
+    job = sandbox.run(programs.test_program("kernel_ids", "--steps", 60, "--value", 1, ranks=2), seconds=2)
+    for _ in range(2):
+        job.wait_lines()
+        job.kill_and_recover()
+    job.finish()
+    assert_recovered(job)
+
+
 def test_a_process_id_for_another_program(sandbox, programs):
     """Others know the process by another id after a restart: one line says so."""
     job = sandbox.run(programs.test_program("process_ids", "--mode", "handed", "--steps", 60, "--seconds", 3))

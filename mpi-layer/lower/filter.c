@@ -21,7 +21,9 @@
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_file.h"
 #include "mpi-layer/lower/vk_hold.h"
+#include "mpi-layer/lower/vk_id.h"
 #include "mpi-layer/lower/vk_image.h"
+#include "mpi-layer/lower/vk_inherit.h"
 #include "mpi-layer/lower/vk_transfer.h"
 
 #define MAX_INSTRUCTIONS 2048
@@ -109,6 +111,9 @@ static const int socket_calls[] = {
 };
 
 #define COUNT(array) (sizeof(array) / sizeof(array)[0])
+
+/* Futexes that inherit priorities; the last is FUTEX_LOCK_PI2. */
+static const unsigned inheriting[] = {FUTEX_LOCK_PI, FUTEX_UNLOCK_PI, FUTEX_TRYLOCK_PI, 13};
 
 static const unsigned drains[] = {TCSBRK, TCSBRKP};
 
@@ -209,11 +214,15 @@ static void emit_one_of(struct program *p, const unsigned *values, unsigned char
     emit_trap(p);
 }
 
-/* FUTEX_WAIT and FUTEX_WAIT_BITSET with a timeout; elsewhere this argument is none. */
+/* FUTEX_WAIT and FUTEX_WAIT_BITSET with a timeout, which elsewhere is none; and those of vk_inherit.c. */
 static void emit_futex(struct program *p, int timeout)
 {
     emit_load_argument(p, 1);
     emit(p, BPF_ALU | BPF_AND | BPF_K, FUTEX_CMD_MASK & 0x7f, 0, 0);
+    for (size_t i = 0; vk_inherit_is_served() && i < COUNT(inheriting); i++) {
+        emit(p, BPF_JMP | BPF_JEQ | BPF_K, inheriting[i], 0, 1);
+        emit_trap(p);
+    }
     emit(p, BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAIT, 2, 0);
     emit(p, BPF_JMP | BPF_JEQ | BPF_K, FUTEX_WAIT_BITSET, 1, 0);
     emit_allow(p);
@@ -260,6 +269,8 @@ static void emit_ioctls(struct program *p)
     for (; count < COUNT(drains); count++)
         requests[count] = drains[count];
     for (const unsigned *request = vk_file_ioctls; *request && count < MAX_REQUESTS; request++)
+        requests[count++] = *request;
+    for (const unsigned *request = vk_id_ioctls; *request && count < MAX_REQUESTS; request++)
         requests[count++] = *request;
     emit_one_of(p, requests, count);
 }
@@ -404,6 +415,16 @@ int filter_install_for_sockets(void)
         emit_trap(&program);
     }
     emit_allow(&program);
+    return install(&program);
+}
+
+int filter_install_for_reads(void)
+{
+    static const unsigned reads[] = {SYS_read, SYS_readv};
+    static struct program program;
+    program.length = 0;
+    emit_upper_only(&program);
+    emit_one_of(&program, reads, COUNT(reads));
     return install(&program);
 }
 

@@ -14,6 +14,8 @@ int filter_install_for_sockets(void);
 /* One more, for programs that have mapped a file shared which they may make writable later (vk_mprotect()).
  */
 int filter_install_for_mprotect(void);
+/* From now on reads, as of a signalfd, are trapped, too. */
+int filter_install_for_reads(void);
 
 /* Is a trapped call a wait, or a transfer that may go on as one? Arguments as the kernel takes them. */
 bool filter_is_wait(long nr, const long args[6]);

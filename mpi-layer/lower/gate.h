@@ -23,7 +23,7 @@
 #include "mpi-layer/lower/map.h"
 
 /* Changes whenever the meaning of saved memory changes: images of another version are refused. */
-#define LAYER_LAYOUT_VERSION 28
+#define LAYER_LAYOUT_VERSION 29
 #define VK_NAMED_FILES 64
 
 /* Where a parked thread goes on. Offsets are used by context_save and context_resume. */
@@ -87,6 +87,7 @@ enum thread_pending {
 enum thread_park { THREAD_RUNS = 0, THREAD_SIGNALLED, THREAD_PARKED, THREAD_NOTED };
 
 #define POSTPONED_MAX 16
+#define PASSED_BYTES 1088 /* credentials and as many descriptors as a message may have */
 
 /* What a thread may set for itself with the kernel (vk_settings.c). */
 struct vk_settings {
@@ -139,6 +140,7 @@ struct thread {
     /* Signals that have met the virtual kernel, siginfo_t as the kernel has it: they come again behind it. */
     uint32_t postponed_count, postponed_above; /* above: the last ones that came on top of the next one */
     uint8_t postponed[POSTPONED_MAX][128];
+    uint64_t passed[PASSED_BYTES / 8]; /* of a message that it sends, with the kernel's ids (vk_sender.c) */
     /* Lower half only, meaningless in an image. */
     void *lower_exit[5]; /* __builtin_setjmp buffer: the way back to the lower thread's function */
     uint32_t started;    /* futex */

@@ -358,7 +358,10 @@ static bool restore_signal(const struct fd_record *record)
     uint64_t set = mask ? strtoull(mask, NULL, 16) : 0;
     long flags = record->status_flags & O_NONBLOCK;
     long fd = mask ? raw4(SYS_signalfd4, -1, &set, sizeof set, flags) : -1;
-    return fd >= 0 && fd_record_place((int)fd, record) >= 0;
+    if (fd < 0 || fd_record_place((int)fd, record) < 0)
+        return false;
+    vk_fd_set_hint(record->fd, VK_FD_HINT_SIGNALS);
+    return true;
 }
 
 bool special_restore(const struct fd_record *record, int messages)

@@ -27,9 +27,11 @@
 #include "mpi-layer/lower/vk_mask.h"
 #include "mpi-layer/lower/vk_memory.h"
 #include "mpi-layer/lower/vk_own_signal.h"
+#include "mpi-layer/lower/vk_sender.h"
 #include "mpi-layer/lower/vk_stream.h"
 #include "mpi-layer/lower/vk_thread.h"
 #include "mpi-layer/lower/vk_id.h"
+#include "mpi-layer/lower/vk_inherit.h"
 #include "mpi-layer/lower/vk_timer.h"
 #include "mpi-layer/lower/vk_transfer.h"
 #include "mpi-layer/lower/vk_width.h"
@@ -141,6 +143,38 @@ static long serve_setsockopt(const long args[6])
     return result;
 }
 
+/* The ids that a signalfd tells are translated once they have to be; no other program pays for that. */
+static void see_reads(void)
+{
+    static uint32_t are_seen;
+    if (VK->has_new_ids && !__atomic_exchange_n(&are_seen, 1, __ATOMIC_RELAXED))
+        filter_install_for_reads();
+}
+
+static long serve_signalfd(long nr, const long args[6])
+{
+    long result = vk_syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]);
+    if (result >= 0)
+        see_reads();
+    return result;
+}
+
+static bool has_signalfd(void)
+{
+    for (uint64_t i = 0; i < VK->fd_count; i++)
+        if (VK->fds[i].kind == FD_SIGNAL)
+            return true;
+    return false;
+}
+
+/* Who gets the signals of a descriptor, or of a terminal. */
+static long serve_owner(const long args[6])
+{
+    if (vk_is_own_process() && (args[1] == FIOSETOWN || args[1] == SIOCSPGRP))
+        vk_fd_note_owner(args[0]);
+    return vk_id_ioctl(args[0], args[1], args[2]);
+}
+
 /*
  * What is left of connections keeps their port in the kernel for a minute, from all who have not wanted to
  * share it: a restart could not listen there again (endpoints.h). Nobody else may listen where somebody does,
@@ -250,6 +284,10 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
         g[REG_RAX] = serve_exec(uc, nr, args);
     else if (vk_is_rank() && vk_file_is_open(nr) && vk_file_is_open_wait(nr, args[0], args[1], args[2]))
         serve_wait(g, nr);
+    else if (vk_id_is_ioctl(nr, args[1]))
+        g[REG_RAX] = serve_owner(args);
+    else if (vk_inherit_is_call(nr, args[1]))
+        g[REG_RAX] = vk_inherit_syscall((uint32_t *)args[0], args[1]);
     else if (vk_file_is_write(nr))
         serve_write(uc, nr, args);
     else if ((nr == SYS_read || nr == SYS_readv) && vk_stream_is_input(args[0]))
@@ -260,6 +298,8 @@ static void on_sigsys(int signal, siginfo_t *info, void *context)
         serve_wait(g, nr);
     else if (nr == SYS_setsockopt)
         g[REG_RAX] = serve_setsockopt(args);
+    else if (nr == SYS_signalfd || nr == SYS_signalfd4)
+        g[REG_RAX] = serve_signalfd(nr, args);
     else if (nr == SYS_listen)
         g[REG_RAX] = serve_listen(args);
     else if (nr == SYS_mprotect || nr == SYS_pkey_mprotect)
@@ -334,6 +374,10 @@ struct trap_verdict vk_trampoline_call(long a, long b, long c, long d, long e, l
     case SYS_recvmsg:
         return (args[2] & MSG_WAITALL) || vk_transfer_may_bring_fds(nr, args[1]) ? wait : transfer;
     case SYS_sendmsg:
+        if (vk_sender_is_named((const struct msghdr *)args[1]))
+            return wait;
+        vk_transfer_note_passed(nr, args[1]);
+        return transfer;
     case SYS_sendmmsg:
         vk_transfer_note_passed(nr, args[1]);
         return transfer;
@@ -376,6 +420,8 @@ int trap_install(struct belay_error *err)
         code = filter_install_for_sockets();
     if (code == 0 && VK->has_late_writers)
         code = filter_install_for_mprotect();
+    if (code == 0 && has_signalfd())
+        see_reads();
     if (code)
         return belay_error_set(err, code < 0 ? -code : EBUSY,
                                "cannot install the system call filter (seccomp); the kernel needs "

@@ -200,7 +200,7 @@ bool vk_fd_has_owner(long fd)
     return fd >= 0 && fd < KNOWN_FDS && known[fd].has_owner;
 }
 
-static void set_has_owner(long fd)
+void vk_fd_note_owner(long fd)
 {
     for (long at = 0; fd >= 0 && fd < KNOWN_FDS && at < fds_end && at < KNOWN_FDS; at++)
         if (at == fd || (known[fd].is_copied && known[at].description == known[fd].description))
@@ -458,7 +458,7 @@ static long control(long fd, long command, long argument)
         raw3(SYS_fcntl, fd, F_GETPIPE_SZ, 0) < 0) /* packets of a pipe */
         vk_note_unseen(CONTROL_UNSEEN_DIRECT);
     if (command == F_SETOWN || command == F_SETOWN_EX || command == F_SETSIG)
-        set_has_owner(fd);
+        vk_fd_note_owner(fd);
     long result = vk_id_is_control(command) ? vk_id_control(fd, command, argument)
                                             : raw3(SYS_fcntl, fd, command, argument);
     if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && result >= 0)
@@ -509,10 +509,12 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
     case SYS_signalfd:
     case SYS_signalfd4:
         result = make_signalfd(nr, a, (const uint64_t *)b, c, d);
-        if (a < 0)
+        if (a < 0) {
             vk_fd_add(result);
-        else
+            vk_fd_set_hint(result, VK_FD_HINT_SIGNALS);
+        } else {
             vk_fd_unmark(a);
+        }
         return result;
     case SYS_pidfd_open:
         a = vk_kernel_tid(a);

@@ -36,13 +36,15 @@ void vk_fd_set_description(long fd, uint64_t description);
 /* The descriptor turns out to be a copy of another one: what is known of that one holds for it. */
 void vk_fd_set_copy(long fd, long of);
 uint64_t vk_fd_new_description(void);
-/* What the call that made an eventfd or timerfd has told of it; copies have it, too. 0: nothing. */
+/* What the call that made an eventfd, timerfd or signalfd has told of it; copies have it, too. 0: nothing. */
 uint64_t vk_fd_hint(long fd);
 void vk_fd_set_hint(long fd, uint64_t hint);
 #define VK_FD_HINT_EVENT(flags) (1ul | (uint64_t)(flags) << 8)
+#define VK_FD_HINT_SIGNALS 4ul
 #define VK_FD_HINT_TIMER(clock, set_flags) (2ul | (uint64_t)(clock) << 8 | (uint64_t)(set_flags) << 32)
 /* Has the program set which process gets signals of the descriptor, and which (F_SETOWN, F_SETSIG)? */
 bool vk_fd_has_owner(long fd);
+void vk_fd_note_owner(long fd);
 /*
  * Two sockets are the ends of a pair (socketpair(2), any type). vk_fd_other_end() gives the inode of the
  * other end; 0: the socket is no end of a pair. An end that has come in another way than by the call or as a

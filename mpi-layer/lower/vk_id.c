@@ -1,8 +1,10 @@
 /* vk_id.c - see vk_id.h. */
 #include "mpi-layer/lower/vk_id.h"
 
+#include <asm/ioctls.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <stddef.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -244,6 +246,32 @@ long vk_id_control(long fd, long command, long argument)
     default:
         return get_lock(fd, command, (struct flock *)argument);
     }
+}
+
+const unsigned vk_id_ioctls[] = {FIOSETOWN, SIOCSPGRP, FIOGETOWN, SIOCGPGRP,
+                                 TIOCSPGRP, TIOCGPGRP, TIOCGSID,  0};
+
+bool vk_id_is_ioctl(long nr, long request)
+{
+    for (int i = 0; nr == SYS_ioctl && vk_id_ioctls[i]; i++)
+        if (vk_id_ioctls[i] == (unsigned)request)
+            return true;
+    return false;
+}
+
+long vk_id_ioctl(long fd, long request, long argument)
+{
+    int *id = (int *)argument, kernel;
+    if (!vk_is_pointer(argument))
+        return raw3(SYS_ioctl, fd, request, argument);
+    if (request == FIOSETOWN || request == SIOCSPGRP || request == TIOCSPGRP) {
+        kernel = (int)vk_id_kernel_signed(*id);
+        return raw3(SYS_ioctl, fd, request, &kernel);
+    }
+    long result = raw3(SYS_ioctl, fd, request, argument);
+    if (result == 0)
+        *id = *id < 0 ? -(int)vk_id_known(-*id) : (int)vk_id_known(*id);
+    return result;
 }
 
 /* NULL: no process has sent it. */

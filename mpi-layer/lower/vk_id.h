@@ -31,6 +31,10 @@ long vk_id_syscall(long nr, long a, long b, long c, long d, long e, long f);
 /* fcntl(2) whose command is about the owner of a file or of a lock. */
 bool vk_id_is_control(long command);
 long vk_id_control(long fd, long command, long argument);
+/* The same by ioctl(2): who gets a descriptor's signals, and who a terminal's. The requests end with zero. */
+extern const unsigned vk_id_ioctls[];
+bool vk_id_is_ioctl(long nr, long request);
+long vk_id_ioctl(long fd, long request, long argument);
 /* siginfo_t of a signal that has come: its sender as the application knows it; and as the kernel does. */
 void vk_id_rename_sender(void *info);
 void vk_id_rename_sender_back(void *info);

@@ -273,20 +273,26 @@ static long on_own_thread(long nr, long a, long b, long c, long d)
     }
 }
 
-/* /proc/self leads to the number by which the process knows itself. */
-static long own_number(char *buffer, long bytes)
+/* /proc/self and /proc/thread-self lead to the numbers by which process and thread know themselves. */
+static long own_number(const char *path, char *buffer, long bytes)
 {
-    char digits[10];
-    long count = (long)vk_task_put_number(digits, (uint32_t)vk_id_known(raw0(SYS_getpid)));
+    char text[2 * 10 + sizeof "/task/"];
+    long count = (long)vk_task_put_number(text, (uint32_t)vk_id_known(raw0(SYS_getpid)));
+    if (after(path, "/proc/thread-self")) {
+        for (const char *folder = "/task/"; *folder; folder++)
+            text[count++] = *folder;
+        count += (long)vk_task_put_number(text + count, (uint32_t)vk_gettid());
+    }
     for (long i = 0; i < count && i < bytes; i++)
-        buffer[i] = digits[i];
+        buffer[i] = text[i];
     return bytes <= 0 ? -EINVAL : count < bytes ? count : bytes;
 }
 
 static bool is_own_number(const char *path)
 {
-    const char *rest = VK->has_new_ids ? after(path, "/proc/self") : NULL;
-    return rest && !*rest;
+    const char *rest = after(path, "/proc/self");
+    rest = rest ? rest : after(path, "/proc/thread-self");
+    return VK->has_new_ids && rest && !*rest;
 }
 
 static long on_link(long nr, long a, long b, long c, long d)
@@ -297,7 +303,7 @@ static long on_link(long nr, long a, long b, long c, long d)
     long bytes = has_folder ? d : c;
     if (vk_is_own_exe(path))
         return own_exe(buffer, bytes);
-    return is_own_number(path) && vk_is_pointer((long)buffer) ? own_number(buffer, bytes)
+    return is_own_number(path) && vk_is_pointer((long)buffer) ? own_number(path, buffer, bytes)
                                                               : vk_task_syscall(nr, a, b, c, d, 0);
 }
 

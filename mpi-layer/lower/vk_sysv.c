@@ -12,9 +12,11 @@
 #include "common/wire/shares.h"
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_huge.h"
+#include "mpi-layer/lower/vk_id.h"
 #include "mpi-layer/lower/vk_memory.h"
 #include "mpi-layer/lower/vk_tid.h"
 #include "mpi-layer/lower/vk_undo.h"
+#include "mpi-layer/lower/vk_width.h"
 
 #define OPERATIONS_MAX 500 /* SEMOPM of linux/sem.h */
 
@@ -213,6 +215,29 @@ static void forget_undo(struct vk_sysv *entry, long number)
             entry->undo[i] = 0;
 }
 
+/* Who has used the object last, and made it, as the application knows them. */
+static void rename_users(uint32_t kind, void *about)
+{
+    struct shmid_ds *segment = about;
+    struct msqid_ds *queue = about;
+    if (!vk_is_pointer((long)about) || kind == SHARE_SEMS)
+        return;
+    if (kind == SHARE_SEGMENT) {
+        segment->shm_cpid = (pid_t)vk_id_known(segment->shm_cpid);
+        segment->shm_lpid = (pid_t)vk_id_known(segment->shm_lpid);
+    } else {
+        queue->msg_lspid = (pid_t)vk_id_known(queue->msg_lspid);
+        queue->msg_lrpid = (pid_t)vk_id_known(queue->msg_lrpid);
+    }
+}
+
+/* Where shmctl(2) and its kin write; of a semaphore nothing tells a process but GETPID. */
+static void rename_told(uint32_t kind, long command, long address)
+{
+    if (VK->has_new_ids && (command == IPC_STAT || is_by_index(kind, command)))
+        rename_users(kind, (void *)address);
+}
+
 static long control(long nr, long id, long b, long c, long d)
 {
     uint32_t kind = kind_of(nr);
@@ -221,6 +246,8 @@ static long control(long nr, long id, long b, long c, long d)
         return raw4(nr, id, b, c, d);
     if (is_by_index(kind, command)) {
         long kernel_id = raw4(nr, id, b, c, d);
+        if (kernel_id >= 0)
+            rename_told(kind, command, c);
         const struct vk_sysv *known = kernel_id < 0 ? NULL : find_kernel(kind, kernel_id);
         return known ? known->id : kernel_id;
     }
@@ -228,6 +255,9 @@ static long control(long nr, long id, long b, long c, long d)
     long result = raw4(nr, entry ? entry->kernel_id : id, b, c, d);
     if (result < 0 || !entry)
         return result;
+    rename_told(kind, command, c);
+    if (kind == SHARE_SEMS && command == GETPID)
+        return vk_id_known(result);
     if (command == IPC_RMID && kind != SHARE_SEGMENT) /* a segment lives on while somebody has it */
         __atomic_store_n(&entry->kind, SHARE_NONE, __ATOMIC_RELEASE);
     if (kind == SHARE_SEMS && (command == SETVAL || command == SETALL))

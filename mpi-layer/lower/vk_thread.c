@@ -18,6 +18,7 @@
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_action.h"
 #include "mpi-layer/lower/vk_cut.h"
+#include "mpi-layer/lower/vk_inherit.h"
 #include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_signal.h"
 #include "mpi-layer/lower/vk_tid.h"
@@ -69,14 +70,17 @@ void vk_thread_free(struct thread *thread)
  * (Documentation/locking/robust-futexes.rst). */
 #define ROBUST_LIMIT 2048
 
-/* Who waits for one that inherits priorities is woken by the kernel itself when the thread ends. */
+/*
+ * Who waits for one that inherits priorities is woken by the kernel itself when the thread ends, unless the
+ * virtual kernel serves such mutexes (vk_inherit.h).
+ */
 static void leave_mutex(uint32_t *word, uint32_t vtid, bool inherits, bool is_pending)
 {
     uint32_t value = __atomic_load_n(word, __ATOMIC_SEQ_CST);
     while ((value & FUTEX_TID_MASK) == vtid)
         if (__atomic_compare_exchange_n(word, &value, (value & FUTEX_WAITERS) | FUTEX_OWNER_DIED, false,
                                         __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-            if ((value & FUTEX_WAITERS) && !inherits)
+            if ((value & FUTEX_WAITERS) && (!inherits || vk_inherit_is_served()))
                 raw3(SYS_futex, word, FUTEX_WAKE, 1);
             return;
         }

@@ -23,6 +23,7 @@
 
 #include "mpi-layer/lower/vk.h"
 #include "mpi-layer/lower/vk_fd.h"
+#include "mpi-layer/lower/vk_sender.h"
 #include "mpi-layer/lower/vk_width.h"
 
 #define MOST_BYTES 0x7ffff000 /* MAX_RW_COUNT: of one call */
@@ -455,12 +456,12 @@ void vk_transfer_note_passed(long nr, long message)
         vk_fd_note_shared();
 }
 
-/* Descriptors that have come with a message are the application's. */
-static void add_fds(const struct msghdr *message)
+/* Descriptors that have come with a message are the application's; a process has the id that it knows. */
+static void take_control(const struct msghdr *message)
 {
     const uint64_t header = CMSG_ALIGN(sizeof(struct cmsghdr));
     for (uint64_t at = 0; at + header <= message->msg_controllen;) {
-        const struct cmsghdr *control = (const struct cmsghdr *)((char *)message->msg_control + at);
+        struct cmsghdr *control = (struct cmsghdr *)((char *)message->msg_control + at);
         if (control->cmsg_len < header || control->cmsg_len > message->msg_controllen - at)
             return;
         const int *fds = (const int *)((const char *)control + header);
@@ -468,6 +469,7 @@ static void add_fds(const struct msghdr *message)
         bool are_fds = control->cmsg_level == SOL_SOCKET && control->cmsg_type == SCM_RIGHTS;
         for (uint64_t i = 0; are_fds && i < count; i++)
             vk_fd_receive(fds[i]);
+        vk_sender_received(control);
         at += CMSG_ALIGN(control->cmsg_len);
     }
 }
@@ -483,7 +485,7 @@ void vk_transfer_end(const struct wait *wait, long result)
         message->msg_flags |= rest->msg_flags;
     }
     if (wait->nr == SYS_recvmsg)
-        add_fds(message);
+        take_control(message);
     for (long i = 0; wait->nr == SYS_recvmmsg && i < result; i++)
-        add_fds(&messages_of(wait)[i].msg_hdr);
+        take_control(&messages_of(wait)[i].msg_hdr);
 }

@@ -26,9 +26,12 @@
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_file.h"
 #include "mpi-layer/lower/vk_id.h"
+#include "mpi-layer/lower/vk_inherit.h"
 #include "mpi-layer/lower/vk_mask.h"
 #include "mpi-layer/lower/vk_own_signal.h"
+#include "mpi-layer/lower/vk_sender.h"
 #include "mpi-layer/lower/vk_signal.h"
+#include "mpi-layer/lower/vk_signalfd.h"
 #include "mpi-layer/lower/vk_sysv.h"
 #include "mpi-layer/lower/vk_timer.h"
 #include "mpi-layer/lower/vk_transfer.h"
@@ -113,10 +116,41 @@ static void prepare_pselect(struct wait *wait)
     wait->call[F] = (long)wait->pselect;
 }
 
+/*
+ * Once the mutex is had, or cannot be had at all, the call wakes nobody up, and its result is in `wanted`.
+ * Else the call waits for the word to change.
+ */
+static void try_mutex(struct wait *wait, bool has_waited)
+{
+    long *call = wait->call, result, flags = wait->args[B] & (FUTEX_PRIVATE_FLAG | FUTEX_CLOCK_REALTIME);
+    uint32_t seen = 0;
+    wait->done = vk_inherit_try((uint32_t *)wait->args[A], has_waited, &seen, &result);
+    wait->wanted = result;
+    call[B] = wait->done ? FUTEX_WAKE : FUTEX_WAIT_BITSET | flags;
+    call[C] = wait->done ? 0 : seen;
+    call[F] = 0xffffffff;
+    if (wait->deadline_clock == CLOCK_REALTIME)
+        call[B] |= wait->done ? 0 : FUTEX_CLOCK_REALTIME;
+}
+
+static void prepare_mutex(struct wait *wait)
+{
+    long *call = wait->call;
+    bool is_real = (call[B] & FUTEX_CMD_MASK) == FUTEX_LOCK_PI || (call[B] & FUTEX_CLOCK_REALTIME);
+    if (!vk_is_pointer(call[A]))
+        return;
+    if (call[D])
+        call[D] = own_deadline(wait, is_real ? CLOCK_REALTIME : CLOCK_MONOTONIC, call[D]);
+    wait->has_end = 1;
+    try_mutex(wait, false);
+}
+
 static void prepare_futex(struct wait *wait)
 {
     long *call = wait->call, command = call[B] & FUTEX_CMD_MASK;
-    if (!vk_is_pointer(call[D]))
+    if (vk_inherit_is_wait(wait))
+        prepare_mutex(wait);
+    if (vk_inherit_is_wait(wait) || !vk_is_pointer(call[D]))
         return;
     if (command == FUTEX_WAIT) {
         wait->deadline_clock = CLOCK_MONOTONIC;
@@ -199,6 +233,13 @@ static void note_write(const struct wait *wait)
     raw4(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
 }
 
+/* Credentials, until the first part is sent: a restart may have come since. */
+static void rename_sent(struct wait *wait)
+{
+    if (wait->nr == SYS_sendmsg && !wait->done && vk_sender_is_named((const struct msghdr *)wait->args[B]))
+        vk_sender_rename(wait);
+}
+
 static void prepare_transfer(struct wait *wait)
 {
     if (wait->nr == SYS_sendfile || wait->nr == SYS_splice || wait->nr == SYS_getrandom)
@@ -212,13 +253,16 @@ static void prepare_transfer(struct wait *wait)
     vk_transfer_begin(wait);
     if (wait->nr == SYS_recvmmsg)
         prepare_copied_time(wait, E);
-    wait->has_end = wait->socket_us || vk_transfer_may_bring_fds(wait->nr, wait->args[B]);
+    wait->has_end = wait->socket_us || vk_transfer_may_bring_fds(wait->nr, wait->args[B]) ||
+                    vk_signalfd_is_read(wait->nr, wait->call[A]);
+    rename_sent(wait);
 }
 
-/* A call that does not wait: it is here because signals may come at it. */
-static bool is_never_ended(long nr)
+/* A call that does not wait, and is here because signals may come at it; or one that no handler ends. */
+static bool is_never_ended(const struct wait *wait)
 {
-    return nr == SYS_rt_sigprocmask || nr == SYS_tgkill || nr == SYS_kill;
+    return wait->nr == SYS_rt_sigprocmask || wait->nr == SYS_tgkill || wait->nr == SYS_kill ||
+           vk_inherit_is_wait(wait);
 }
 
 /* The call again, as it is set up, unless a handler of the application has run since the counts. */
@@ -228,7 +272,7 @@ static void go_on(struct wait *wait)
     bool is_restarted = wait->restarts && !wait->socket_us && !wait->done;
     wait->watched = is_restarted ? &self->handlers.ending : &self->handlers.all;
     wait->watched_from = is_restarted ? wait->handlers.ending : wait->handlers.all;
-    if (is_never_ended(wait->nr))
+    if (is_never_ended(wait))
         wait->watched = &wait->watched_from;
     wait->goes_on = 1;
     wait->is_over = 0;
@@ -479,6 +523,7 @@ static int shorten(struct wait *wait, bool is_unmade)
     if (!shorten_socket(wait))
         return wait->nr == SYS_connect ? EINPROGRESS : EAGAIN;
     note_write(wait);
+    rename_sent(wait);
     return 0;
 }
 
@@ -500,6 +545,8 @@ static long end(struct wait *wait, long result)
         raw_syscall(SYS_setsockopt, wait->socket, SOL_SOCKET, wait->socket_option, (long)whole, sizeof whole,
                     0);
     }
+    if (result > 0 && vk_signalfd_is_read(wait->nr, wait->args[A]))
+        vk_signalfd_rename(wait->nr, (const long *)wait->args, result);
     if (vk_transfer_is(wait->nr)) {
         result = wait->done ? wait->done : result;
         vk_transfer_end(wait, result);
@@ -531,8 +578,26 @@ static long end_unmade(struct wait *wait)
     return end(wait, -EINTR);
 }
 
+/* Somebody has let go of the mutex, or a signal has come: no signal ends the call. */
+static long mutex_ended(struct wait *wait, long result)
+{
+    wait->is_cut = wait->is_unmade = 0;
+    if (!wait->done && (result == 0 || result == -EAGAIN || result == -EINTR))
+        try_mutex(wait, true);
+    else if (!wait->done)
+        return end(wait, result);
+    if (wait->done)
+        return end(wait, wait->wanted);
+    if (wait->deadline_clock >= 0)
+        kernel_deadline(wait);
+    go_on(wait);
+    return 0;
+}
+
 long vk_wait_ended(struct wait *wait, long result)
 {
+    if (vk_inherit_is_wait(wait) && wait->has_end)
+        return mutex_ended(wait, result);
     bool is_cut = wait->is_cut, is_unmade = wait->is_unmade;
     wait->is_cut = wait->is_unmade = 0;
     if (is_unmade && !is_cut)
