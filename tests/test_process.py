@@ -77,20 +77,19 @@ def test_children_at_a_line(sandbox, programs):
 
 
 def wait_for_second_sleep(job, rank):
-    """In the middle of a command of the shell, which the rank has started some lines ago."""
+    """In the middle of a command of the shell, which the rank, or a child of it, has started some lines ago."""
     def sleeps():
-        rank_pid = job.pids[job.status()["epoch"]][rank]
-        shells = [pid for pid, name in traces.children_of(rank_pid).items() if name == "sh"]
-        return [pid for shell in shells for pid, name in traces.children_of(shell).items() if name == "sleep"]
+        return traces.in_group(job.pids[job.status()["epoch"]][rank], "sleep")
     wait_for(sleeps, 30, "a command of the rank")
     first = sleeps()
     wait_for(lambda: sleeps() not in ([], first), 30, "its second part")
 
 
-def test_children_whose_output_is_read(sandbox, programs):
+@pytest.mark.parametrize("value", [pytest.param(0, marks=pytest.mark.campaign), 1], ids=["child", "grandchild"])
+def test_children_whose_output_is_read(sandbox, programs, value):
     """Each kill comes while a command runs that has begun several lines ago."""
-    job = sandbox.run(programs.test_program("children", "--mode", "feeding", "--steps", 24, "--seconds", 1, ranks=2),
-                      interval="100ms")
+    job = sandbox.run(programs.test_program("children", "--mode", "feeding", "--steps", 24, "--seconds", 1, "--value", value,
+                                            ranks=2), interval="100ms")
     for step in (9, 19):
         job.wait_step(step)
         wait_for_second_sleep(job, 0)

@@ -45,11 +45,11 @@ static void add(struct pids *list, pid_t pid)
 }
 
 /* Those that one thread has started (proc(5): task/[tid]/children). */
-static void add_of_thread(struct pids *list, const char *tid)
+static void add_of_thread(struct pids *list, pid_t parent, const char *tid)
 {
-    char path[64];
+    char path[80];
     int pid;
-    snprintf(path, sizeof path, "/proc/self/task/%.20s/children", tid);
+    snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)parent, tid);
     FILE *file = fopen(path, "re");
     while (file && fscanf(file, "%d", &pid) == 1)
         add(list, pid);
@@ -57,15 +57,22 @@ static void add_of_thread(struct pids *list, const char *tid)
         fclose(file);
 }
 
+static void add_of_process(struct pids *list, pid_t parent)
+{
+    char path[32];
+    snprintf(path, sizeof path, "/proc/%d/task", (int)parent);
+    DIR *tasks = opendir(path);
+    for (const struct dirent *entry; tasks && (entry = readdir(tasks));)
+        if (entry->d_name[0] != '.')
+            add_of_thread(list, parent, entry->d_name);
+    if (tasks)
+        closedir(tasks);
+}
+
 static void list_all(struct pids *list)
 {
     list->count = 0;
-    DIR *tasks = opendir("/proc/self/task");
-    for (const struct dirent *entry; tasks && (entry = readdir(tasks));)
-        if (entry->d_name[0] != '.')
-            add_of_thread(list, entry->d_name);
-    if (tasks)
-        closedir(tasks);
+    add_of_process(list, getpid());
 }
 
 void children_init_begins(void)
@@ -104,12 +111,29 @@ static bool runs_own_program(pid_t pid)
            own.st_ino == its.st_ino;
 }
 
+/* A child, or one that it has started, or that one: the first that feeds the rank. 0: none. */
+static pid_t find_feeder(pid_t child)
+{
+    struct pids family = {0};
+    pid_t found = 0;
+    add(&family, child);
+    for (size_t i = 0; !found && i < family.count; i++) {
+        add_of_process(&family, family.all[i]);
+        found = feeds_program(family.all[i]) ? family.all[i] : 0;
+    }
+    free(family.all);
+    return found;
+}
+
 static void tell_agent(pid_t pid, bool is_waited_for)
 {
     int flags = (is_waited_for ? SHARE_CHILD_AWAITED : 0) | (has(&former, pid) ? 0 : SHARE_CHILD_NEW) |
                 (runs_own_program(pid) ? SHARE_CHILD_OWN_PROGRAM : 0);
-    if (!flags && feeds_program(pid))
+    pid_t feeder = flags ? 0 : find_feeder(pid);
+    if (feeder) {
         flags = SHARE_CHILD_FEEDS;
+        pid = feeder;
+    }
     shares_note(&(struct share_note){.kind = SHARE_CHILD, .fd = -1, .id = pid, .kernel_id = flags});
 }
 
@@ -152,6 +176,24 @@ static void forget_own(void)
     VK->child_count = kept;
 }
 
+/*
+ * A child of a child whose parent has ended is nobody's that the kernel would name, but stays in the group.
+ * All processes are looked at only if the rank reads what another one writes.
+ */
+static void note_orphans(void)
+{
+    DIR *all = feeds_are_read() ? opendir("/proc") : NULL;
+    pid_t own = getpid(), group = getpgrp();
+    for (const struct dirent *entry; all && (entry = readdir(all));) {
+        pid_t pid = (pid_t)atoi(entry->d_name);
+        if (pid > 0 && pid != own && getpgid(pid) == group && feeds_program(pid))
+            shares_note(&(struct share_note){
+                .kind = SHARE_CHILD, .fd = -1, .id = pid, .kernel_id = SHARE_CHILD_FEEDS});
+    }
+    if (all)
+        closedir(all);
+}
+
 void children_note(void)
 {
     struct pids all = {0}, running = {0};
@@ -167,6 +209,7 @@ void children_note(void)
     }
     free(former.all);
     former = running;
+    note_orphans();
 }
 
 /* ---- a restart ---- */

@@ -59,6 +59,29 @@ static bool has_torn_pair(void)
     return false;
 }
 
+static bool is_pipe_end(const struct fd_record *record, int unless)
+{
+    return S_ISFIFO(record->id.mode) && record->kind != FD_STREAM && record->kind != FD_ENDED_PIPE &&
+           (record->status_flags & O_ACCMODE) != unless;
+}
+
+static bool has_writer(const struct fd_record *pipe)
+{
+    for (uint64_t i = 0; i < VK->fd_count; i++)
+        if (is_pipe_end(&VK->fds[i], O_RDONLY) && VK->fds[i].id.inode == pipe->id.inode &&
+            fd_record_device(&VK->fds[i]) == fd_record_device(pipe))
+            return true;
+    return false;
+}
+
+bool feeds_are_read(void)
+{
+    for (uint64_t i = 0; i < VK->fd_count; i++)
+        if (is_pipe_end(&VK->fds[i], O_WRONLY) && !has_writer(&VK->fds[i]))
+            return true;
+    return has_torn_pair();
+}
+
 /* The slave's side of a terminal whose master the rank has. */
 static bool is_own_terminal(const struct stat *slave)
 {

@@ -1,6 +1,6 @@
 /*
- * feeds.h - does the program read what a child writes? Such a child is needed: without it the program would
- * find the end of what it reads, and take the child for one that was killed.
+ * feeds.h - does the program read what a child writes, or a child of a child? Such a process is needed:
+ * without it the program would find the end of what it reads, and take the child for one that was killed.
  */
 #ifndef BELAY_MPI_LAYER_LOWER_FEEDS_H
 #define BELAY_MPI_LAYER_LOWER_FEEDS_H
@@ -13,5 +13,8 @@
  * terminal whose master the rank has? When the descriptors are noted, and the threads stand.
  */
 bool feeds_program(pid_t pid);
+
+/* Does the rank read a pipe, or have one end of a pair, whose other end must be in another process? */
+bool feeds_are_read(void);
 
 #endif

@@ -83,6 +83,16 @@ def children_of(pid):
     return {int(child): _read(f"/proc/{int(child)}/comm").decode().strip() for child in pids}
 
 
+def in_group(group, name):
+    """Process ids of the members of a process group that bear this name."""
+    def is_one(pid):
+        try:
+            return os.getpgid(pid) == group and _read(f"/proc/{pid}/comm").decode().strip() == name
+        except OSError:
+            return False
+    return sorted(filter(is_one, map(int, filter(str.isdigit, os.listdir("/proc")))))
+
+
 def leave_common_objects():
     """Have a table of System V objects for this thread and its children: it goes with the last of them. False: we may not."""
     return ctypes.CDLL(None).unshare(CLONE_NEWIPC) == 0

@@ -6,7 +6,8 @@
  * change what any of them tells.
  *
  * --mode feeding: also commands over several lines, whose output is read through a pipe (popen, and a pair of
- * sockets) and counts, as does their status.
+ * sockets) and counts, as does their status. --value 1: a child of a child writes it, which waits for that,
+ * or has ended.
  *
  * --mode long: also another program that runs for ever. After a restart it has been killed: a handler of
  * SIGCHLD hears of it, and waiting tells so, once. Then there is a new one.
@@ -174,7 +175,7 @@ static void long_one(void)
 
 static void by_popen(char *text, size_t bytes)
 {
-    FILE *output = popen(FEEDING, "r");
+    FILE *output = popen(program.value ? "(" FEEDING ") & exec >/dev/null; wait" : FEEDING, "r");
     CHECK(output);
     size_t got = fread(text, 1, bytes - 1, output);
     text[got] = '\0';
@@ -189,6 +190,8 @@ static void by_pair(char *text, size_t bytes)
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0);
     pid_t child = fork();
     if (child == 0) {
+        if (program.value && fork())
+            _exit(0);
         dup2(ends[1], STDOUT_FILENO);
         execlp("sh", "sh", "-c", FEEDING, NULL);
         _exit(127);
