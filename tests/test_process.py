@@ -227,12 +227,14 @@ def test_pairs_of_sockets(sandbox, programs):
 
 
 def test_sockets_with_names(sandbox, programs):
-    """Those who listen, receive or send are there again; who connects anew is served."""
+    """Those who listen, receive or send are there again; who connects anew is served. The third time without a line."""
     program = programs.test_program("endpoints", "--steps", 60, "--seconds", 2, ranks=2)
     job = sandbox.run(program)
     for _ in range(2):
         job.wait_lines()
-        job.kill_and_recover()
+        job.kill_and_recover(0)
+    job.kill_and_recover(1)
+    assert "is not restored" not in job.errors, job.errors
     job.finish()
     assert_recovered(job)
 

@@ -21,6 +21,7 @@
 #include "common/util/file_id.h"
 #include "mpi-layer/lower/fd_notes.h"
 #include "mpi-layer/lower/fd_record.h"
+#include "mpi-layer/lower/reopen.h"
 
 #define NOTE_MAGIC 0x746e696f70646e65ull /* it is no note of sockets.h */
 #define BACKLOG 4096                     /* the kernel takes its own limit, net.core.somaxconn */
@@ -69,7 +70,7 @@ struct endpoint_note {
     int32_t family, type, protocol;
     int32_t is_listening, is_connected;
     int32_t is_ended; /* it was connected once */
-    int32_t unread;   /* bytes that have come */
+    int32_t unread;   /* bytes that have come; unless it is a stream: has anything come, or anybody? */
     int32_t room[2];
     int32_t values[OPTIONS];
     uint32_t own_bytes, other_bytes; /* of the addresses; 0: it has none */
@@ -146,8 +147,11 @@ static void note_state(int fd, struct endpoint_note *note)
 {
     struct pollfd state = {.fd = fd, .events = POLLRDHUP};
     get(fd, SOL_SOCKET, SO_ACCEPTCONN, &note->is_listening, sizeof note->is_listening);
-    if (!is_stream(note) || note->is_listening)
+    if (!is_stream(note) || note->is_listening) {
+        state.events |= POLLIN; /* also told of one that will get nothing any more */
+        note->unread = poll(&state, 1, 0) == 1 && (state.revents & (POLLIN | POLLRDHUP)) == POLLIN;
         return;
+    }
     note->is_ended = poll(&state, 1, 0) == 1 && (state.revents & POLLHUP) && (state.revents & POLLRDHUP);
     ioctl(fd, FIONREAD, &note->unread);
 }
@@ -233,12 +237,11 @@ static void set_options(int fd, const struct endpoint_note *note)
 }
 
 /*
- * The file that the former process has left is in the way. It is removed only if it is that one, or what this
- * process has made of it in an earlier restart, and nobody listens there.
+ * The file that the former process has left is in the way. It is removed only if it is that one, or what an
+ * earlier restart from the same line has made of it, and nobody listens there.
  */
 static bool make_way(const struct endpoint_note *note, const char *path)
 {
-    struct file_id id;
     struct stat st;
     int probe = socket(AF_UNIX, note->type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool is_used = probe >= 0 && connect(probe, (const struct sockaddr *)&note->own, note->own_bytes) == 0;
@@ -246,15 +249,30 @@ static bool make_way(const struct endpoint_note *note, const char *path)
         close(probe);
     if (lstat(path, &st))
         return errno == ENOENT;
-    return !is_used && S_ISSOCK(st.st_mode) && note->mode && file_id_at(AT_FDCWD, path, &id) == 0 &&
-           file_id_is_same(&id, &note->file) && unlink(path) == 0;
+    return !is_used && S_ISSOCK(st.st_mode) && note->mode && reopen_is_same(path, &note->file) &&
+           unlink(path) == 0;
+}
+
+/* For another restart from the same line, which knows the former file; where there is no list, it goes
+ * without. */
+static void note_made(const struct endpoint_note *note, const char *path)
+{
+    struct belay_error err;
+    struct file_id now;
+    int list = reopen_lock_list(&err);
+    if (list >= 0 && file_id_at(AT_FDCWD, path, &now) == 0)
+        reopen_replace(&note->file, &now);
+    reopen_unlock_list(list);
 }
 
 static bool bind_file(int fd, const struct endpoint_note *note, const char *path)
 {
     if (!make_way(note, path) || bind(fd, (const struct sockaddr *)&note->own, note->own_bytes))
         return false;
-    return note->mode ? chmod(path, note->mode) == 0 : unlink(path) == 0;
+    if (!note->mode)
+        return unlink(path) == 0;
+    note_made(note, path);
+    return chmod(path, note->mode) == 0;
 }
 
 /* Former connections of the port, which are still in the kernel for a while, must not forbid it. */
@@ -285,9 +303,10 @@ static bool bind_again(int fd, const struct endpoint_note *note)
             return bind_file(fd, note, path);
         return note->own_bytes <= sizeof(sa_family_t) ||
                bind(fd, (const struct sockaddr *)&note->own, note->own_bytes) == 0;
-    case AF_NETLINK: /* the kernel chooses another number */
+    case AF_NETLINK: /* programs compare the number; if another process has it now, the kernel chooses one */
         memcpy(&groups, &note->own, sizeof groups);
-        if (!groups.nl_pid && !groups.nl_groups)
+        if ((!groups.nl_pid && !groups.nl_groups) ||
+            bind(fd, (const struct sockaddr *)&groups, sizeof groups) == 0)
             return true;
         groups.nl_pid = 0;
         return bind(fd, (const struct sockaddr *)&groups, sizeof groups) == 0;
@@ -365,6 +384,14 @@ static int break_connection(const struct endpoint_note *note)
     return is_broken ? fd : -1;
 }
 
+static void say_unread(const struct fd_record *record, const struct endpoint_note *note, int messages)
+{
+    char path[ESCAPE_PATH_BYTES];
+    escape_text(path, sizeof path, fd_record_path(record));
+    dprintf(messages, "belay: descriptor %d (%s) of the program: %s are lost\n", record->fd, path,
+            note->is_listening ? "connections that it had not accepted" : "messages that it had not read");
+}
+
 static void say_broken(const struct fd_record *record, int messages)
 {
     char path[ESCAPE_PATH_BYTES];
@@ -397,5 +424,7 @@ bool endpoints_restore(const struct fd_record *record, int messages)
         get(record->fd, SOL_SOCKET, SO_ERROR, &error, sizeof error);
     if (!endpoints_are_whole(record))
         say_broken(record, messages);
+    else if (!is_broken && note.unread)
+        say_unread(record, &note, messages);
     return true;
 }

@@ -162,6 +162,18 @@ static void send_aimed(void)
     check(is_done, "a number for the receiver");
 }
 
+/* Answers bear the number of the socket that has asked, which the program may have noted long ago. */
+static bool is_last(const struct nlmsghdr *answer)
+{
+    static uint32_t number;
+    struct sockaddr_nl name;
+    socklen_t bytes = sizeof name;
+    check(getsockname(routes, (struct sockaddr *)&name, &bytes) == 0, "netlink");
+    number = number ? number : name.nl_pid;
+    check(name.nl_pid == number && answer->nlmsg_pid == number, "the number of a netlink socket");
+    return answer->nlmsg_type == NLMSG_DONE;
+}
+
 static bool ask_kernel(void)
 {
     const struct {
@@ -175,7 +187,7 @@ static bool ask_kernel(void)
         long left = got = recv(routes, answer, sizeof answer, 0);
         for (struct nlmsghdr *head = (struct nlmsghdr *)(void *)answer; NLMSG_OK(head, left);
              head = NLMSG_NEXT(head, left))
-            is_done |= head->nlmsg_type == NLMSG_DONE;
+            is_done |= is_last(head);
     }
     return is_done || incarnation() != process;
 }
