@@ -207,35 +207,44 @@ int probe_drain_matched(bool has_memory, uint64_t *bytes)
     return 0;
 }
 
-static int receive_matched(void *buf, int count, MPI_Datatype type, struct matched *m, MPI_Status *status)
+/* *out is the null message afterwards, but if the arguments are wrong: nothing has been received then. */
+static int receive_matched(void *buf, int count, MPI_Datatype type, MPI_Message *out, MPI_Status *status)
 {
+    struct matched *m = (struct matched *)(void *)*out;
     struct message *message = m->message;
-    bool is_gone = true, is_raised = !message || message->real;
+    const void *real = m->real;
+    bool is_gone, is_raised = !message || message->real;
     int code;
-    if (message)
+    if (message) {
         code = deliver(message, buf, count, type, status, &is_gone);
-    else /* the sender has started: this ends without anybody's further doing */
+    } else { /* the sender has started: this ends without anybody's further doing */
         code = lower_MPI_Mrecv(buf, count, api_real(type), &m->real, status);
+        is_gone = m->real != real; /* else the library finds fault with the arguments */
+    }
     if (code != MPI_SUCCESS && !is_raised)
         errors_raise((MPI_Comm)(void *)m->comm->handle, code);
     if (message && is_gone)
         deliver_end(message);
-    if (is_gone)
+    if (is_gone) {
         matched_delete(m);
+        *out = MPI_MESSAGE_NULL;
+    }
     return code;
 }
 
 int PMPI_Mrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *message, MPI_Status *status)
 {
     wrapper_enter();
-    int code = MPI_SUCCESS;
-    if (*message == MPI_MESSAGE_NO_PROC) {
+    int code;
+    if (*message == MPI_MESSAGE_NULL) {
+        code = errors_raise(NULL, MPI_ERR_REQUEST); /* the library's class for it */
+    } else if (*message == MPI_MESSAGE_NO_PROC) {
         void *real = api_real(MPI_MESSAGE_NO_PROC);
         code = lower_MPI_Mrecv(buf, count, api_real(datatype), &real, status);
+        *message = MPI_MESSAGE_NULL;
     } else {
-        code = receive_matched(buf, count, datatype, (struct matched *)(void *)*message, status);
+        code = receive_matched(buf, count, datatype, message, status);
     }
-    *message = MPI_MESSAGE_NULL;
     wrapper_leave();
     return code;
 }
@@ -248,11 +257,15 @@ int PMPI_Imrecv(void *buf, int count, MPI_Datatype datatype, MPI_Message *messag
     struct request *r = request_new(REQUEST_COLLECTIVE, NULL, datatype);
     int code = MPI_ERR_NO_MEM;
     if (r) {
+        MPI_Message given = *message;
         MPI_Status status;
         code = PMPI_Mrecv(buf, count, datatype, message, &status);
-        r->comm = NULL;
-        request_complete(r, &status, code);
-        *request = (MPI_Request)(void *)r;
+        if (*message == MPI_MESSAGE_NULL && given != MPI_MESSAGE_NULL) {
+            request_complete(r, &status, code);
+            *request = (MPI_Request)(void *)r;
+        } else { /* nothing has been received: there is no request */
+            request_delete(r);
+        }
     }
     wrapper_leave();
     return r ? code : errors_raise(NULL, code);

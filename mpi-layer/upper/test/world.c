@@ -48,8 +48,9 @@ void handle_set_real(struct handle *handle, void *real)
 
 void numbers_drop(enum handle_kind kind, int number)
 {
+    if (!number) /* it has none */
+        return;
     assert_int_equal(kind, HANDLE_REQUEST);
-    assert_true(number > 0);
     world_numbers--;
 }
 
