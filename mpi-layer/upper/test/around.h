@@ -1,7 +1,6 @@
 /*
  * around.h - what a part of the upper half meets beside the library, for tests: errors that are raised,
- * orders of a line, acknowledgements, Belay's own communicators. All of them only note what they are called
- * with.
+ * orders of a line, acknowledgements. Functions here only note what they are called with.
  */
 #ifndef BELAY_MPI_LAYER_UPPER_TEST_AROUND_H
 #define BELAY_MPI_LAYER_UPPER_TEST_AROUND_H

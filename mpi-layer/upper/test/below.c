@@ -19,7 +19,10 @@ bool below_is_memory_short;
 int below_blocks;
 
 static struct thread thread;
-static struct control control;
+static union {
+    struct control control;
+    char bytes[sizeof(struct control) + BELOW_CLOCKS * sizeof(struct control_clock)];
+} page;
 static char real_handles[64];
 
 void half_post_receives(void)
@@ -65,6 +68,6 @@ int below_start(void **state)
         return -1;
     thread.self = &thread;
     thread.lower_fs = thread.upper_fs = fs;
-    GATE->control = &control;
+    GATE->control = &page.control;
     return (int)syscall(SYS_arch_prctl, ARCH_SET_GS, &thread);
 }

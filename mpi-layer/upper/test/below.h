@@ -19,6 +19,9 @@ int below_start(void **state);
 extern bool below_is_memory_short;
 extern int below_blocks;
 
+/* The control page has this many clocks. */
+#define BELOW_CLOCKS 64
+
 /* A real handle with this number. */
 void *below_real(int number);
 

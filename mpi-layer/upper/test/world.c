@@ -28,6 +28,11 @@ struct comm *comm_first(void)
     return &world_comm;
 }
 
+void *comm_private_self(void)
+{
+    return below_real(12);
+}
+
 struct comm *comm_by_id(uint64_t id)
 {
     return id == world_comm.id ? &world_comm : id == world_reverse.id ? &world_reverse : NULL;
