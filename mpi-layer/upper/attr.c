@@ -77,14 +77,19 @@ static struct attribute **find(struct handle *object, const struct keyval *keyva
     return link;
 }
 
+static void link_new(struct handle *object, struct attribute *a, struct keyval *keyval, void *value)
+{
+    *a = (struct attribute){keyval, value, object->attributes};
+    object->attributes = a;
+    keyval->references++;
+}
+
 static int add(struct handle *object, struct keyval *keyval, void *value)
 {
     struct attribute *a = arena_alloc(sizeof *a);
     if (!a)
         return MPI_ERR_NO_MEM;
-    *a = (struct attribute){keyval, value, object->attributes};
-    object->attributes = a;
-    keyval->references++;
+    link_new(object, a, keyval, value);
     return MPI_SUCCESS;
 }
 
@@ -166,9 +171,18 @@ static int set_attr(struct handle *object, int keyval, void *value)
     struct keyval *k = find_keyval(object->kind, keyval);
     if (!k)
         return MPI_ERR_KEYVAL;
-    struct attribute **link = find(object, k);
+    struct attribute **link = find(object, k), *a = arena_alloc(sizeof *a);
+    if (!a)
+        return MPI_ERR_NO_MEM;
+    k->references++; /* the old value's may be the last one of a keyval that is freed */
     int code = *link ? remove_at(object, link) : MPI_SUCCESS;
-    return code == MPI_SUCCESS ? add(object, k, value) : code;
+    if (code == MPI_SUCCESS)
+        link_new(object, a, k, value);
+    else
+        arena_free(a);
+    k->references--;
+    drop_keyval(k);
+    return code;
 }
 
 static int get_attr(struct handle *object, int keyval, void *value, int *flag)
