@@ -313,6 +313,16 @@ static void set_types(struct contents *c, int n, const MPI_Datatype *types)
     c->n_types = n > 0 ? n : 0;
 }
 
+/* NULL: there was no memory for the record. */
+static int hand_out(MPI_Datatype made, MPI_Datatype *newtype)
+{
+    if (!made) {
+        return raise_error(MPI_ERR_NO_MEM);
+    }
+    *newtype = made;
+    return MPI_SUCCESS;
+}
+
 /* The common end of the constructors: make the real type, record it, hand out ours. Clears the contents. */
 static int construct(struct contents *c, MPI_Datatype *newtype)
 {
@@ -328,8 +338,9 @@ static int construct(struct contents *c, MPI_Datatype *newtype)
     wrapper_enter();
     rc = c->error ? raise_error(c->error) : make_real(c, types, &real);
     if (rc == MPI_SUCCESS) {
-        *newtype = datatype_record(real, c->combiner, c->n_ints, c->ints, c->n_aints, c->aints, c->n_types,
-                                   c->types);
+        rc = hand_out(datatype_record(real, c->combiner, c->n_ints, c->ints, c->n_aints, c->aints, c->n_types,
+                                      c->types),
+                      newtype);
     }
     wrapper_leave();
     free(types);
@@ -346,7 +357,7 @@ static int construct_f90(int combiner, int n, const int *values, MPI_Datatype *n
     wrapper_enter();
     rc = newtype ? datatype_rebuild(combiner, values, NULL, NULL, &real) : raise_error(MPI_ERR_ARG);
     if (rc == MPI_SUCCESS) {
-        *newtype = datatype_record_unnamed(real, combiner, n, values);
+        rc = hand_out(datatype_record_unnamed(real, combiner, n, values), newtype);
     }
     wrapper_leave();
     return rc;

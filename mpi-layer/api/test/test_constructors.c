@@ -34,7 +34,8 @@ static int raised;     /* the last error raised */
 static int n_recorded;
 static int copy_code; /* what the copy functions of attributes say */
 static int n_freed;
-static struct { /* a copy of what was recorded last */
+static bool is_memory_short; /* for records */
+static struct {              /* a copy of what was recorded last */
     int combiner, n_ints, n_aints, n_types;
     int ints[32];
     MPI_Aint aints[32];
@@ -75,7 +76,7 @@ MPI_Datatype datatype_record(void *real, int combiner, int n_ints, const int *in
         record.types[i] = types[i];
     }
     n_recorded++;
-    return RECORDED;
+    return is_memory_short ? NULL : RECORDED;
 }
 
 /* The stand-in for the types that are made once. */
@@ -382,6 +383,19 @@ static void test_f90(void **state)
           MPI_COMBINER_F90_COMPLEX, 2, 0, 0);
 }
 
+static void test_without_memory(void **state)
+{
+    MPI_Datatype type = INT_TYPE;
+
+    (void)state;
+    is_memory_short = true;
+    assert_int_equal(PMPI_Type_contiguous(3, INT_TYPE, &type), MPI_ERR_NO_MEM);
+    assert_int_equal(raised, MPI_ERR_NO_MEM);
+    assert_int_equal(PMPI_Type_create_f90_integer(5, &type), MPI_ERR_NO_MEM);
+    assert_ptr_equal(type, INT_TYPE);
+    is_memory_short = false;
+}
+
 static void test_caller_mistakes(void **state)
 {
     int places[1] = {0};
@@ -411,6 +425,7 @@ int main(void)
         cmocka_unit_test_setup(test_struct, setup),
         cmocka_unit_test_setup(test_arrays, setup),
         cmocka_unit_test_setup(test_f90, setup),
+        cmocka_unit_test_setup(test_without_memory, setup),
         cmocka_unit_test_setup(test_caller_mistakes, setup),
     };
 
