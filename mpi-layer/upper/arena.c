@@ -28,8 +28,6 @@ static void *ballast;           /* NULL: it has been given up */
 
 static void *map(size_t bytes)
 {
-    if (bytes > PTRDIFF_MAX)
-        return NULL;
     long at =
         raw_syscall(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return at < 0 && at > -4096 ? NULL : (void *)at;
@@ -67,6 +65,8 @@ static struct header *alloc_class(unsigned shift)
 void *arena_alloc(size_t bytes)
 {
     unsigned shift = MIN_SHIFT;
+    if (bytes > PTRDIFF_MAX) /* with what is added to it, it might come out small */
+        return NULL;
     while (shift <= MAX_SHIFT && (1ul << shift) < bytes + sizeof(struct header))
         shift++;
     struct header *header = shift > MAX_SHIFT ? alloc_large(bytes) : alloc_class(shift);
