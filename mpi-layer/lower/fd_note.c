@@ -19,6 +19,7 @@
 #include "mpi-layer/lower/fd_info.h"
 #include "mpi-layer/lower/fd_notes.h"
 #include "mpi-layer/lower/held.h"
+#include "mpi-layer/lower/notifies.h"
 #include "mpi-layer/lower/pipes.h"
 #include "mpi-layer/lower/special.h"
 #include "mpi-layer/lower/travel.h"
@@ -169,6 +170,8 @@ static enum fd_kind kind_of(const struct fd_record *record, const char *path)
         return FD_TIMER;
     if (!strcmp(path, "anon_inode:[signalfd]"))
         return FD_SIGNAL;
+    if (!strcmp(path, "anon_inode:inotify"))
+        return FD_NOTIFY;
     return FD_OTHER;
 }
 
@@ -331,9 +334,11 @@ void fd_note_all(void)
     held_note(records, count, fd_notes_text());
     GATE->control->parcel_is_copied = travel_note(records, count, fd_notes_text());
     fd_notes_rewind();
+    notifies_begin();
     for (size_t i = 0; i < count; i++)
         if (records[i].same_as < 0)
             special_note(&records[i], fd_notes_text() + records[i].path);
+    notifies_end();
     fd_info_close();
     vk_fd_narrow();
     fd_notes_publish();

@@ -166,7 +166,8 @@ enum fd_kind {
     FD_STREAM,   /* of those that the launch gave the rank */
     FD_TERMINAL, /* a pseudo terminal whose master is in the program */
     FD_OTHER,
-    FD_UNBEGUN_PIPE /* reads from a FIFO that nobody has had open for writing since */
+    FD_UNBEGUN_PIPE, /* reads from a FIFO that nobody has had open for writing since */
+    FD_NOTIFY        /* of inotify */
 };
 
 struct fd_record { /* one descriptor of the application, noted when its rank parks */
@@ -335,6 +336,8 @@ struct vk {
     uint32_t has_new_ids;      /* one of these ids is not the kernel's any more */
     struct vk_child *children; /* at parking; after a restart none of them is there (vk_child.h) */
     uint64_t child_count, child_capacity;
+    struct vk_watch *watches; /* files that inotify watches (vk_watch.h) */
+    uint64_t watch_count, watch_capacity;
     uint64_t travel_bytes;       /* of the memory for contents of files (travel.h) */
     uint64_t travel_host;        /* the host at parking (common/util/mounts.h); 0: nothing travels */
     uint64_t held_journal_bytes; /* of the journal in the parcel, at parking (vk_held.h) */

@@ -24,6 +24,7 @@
 #include "mpi-layer/lower/fd_record.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/locks.h"
+#include "mpi-layer/lower/notifies.h"
 #include "mpi-layer/lower/pipes.h"
 #include "mpi-layer/lower/rawsys.h"
 #include "mpi-layer/lower/shares.h"
@@ -261,6 +262,10 @@ void special_note(struct fd_record *record, const char *path)
     case FD_EPOLL:
         epolls_note(record);
         break;
+    case FD_NOTIFY:
+        if (!notifies_note(record))
+            record->kind = FD_OTHER;
+        break;
     case FD_PIPE:
     case FD_ENDED_PIPE:
     case FD_UNBEGUN_PIPE:
@@ -375,6 +380,8 @@ bool special_restore(const struct fd_record *record, int messages)
         return restore_signal(record);
     case FD_EPOLL:
         return epolls_restore(record);
+    case FD_NOTIFY:
+        return notifies_restore(record, messages);
     case FD_PIPE:
     case FD_ENDED_PIPE:
     case FD_UNBEGUN_PIPE:

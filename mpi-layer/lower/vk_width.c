@@ -129,6 +129,7 @@ static const struct width {
     [SYS_epoll_wait] = {A | C | D, 0, 0, 0},
     [SYS_tgkill] = {A | B | C, 0, 0, 0},
     [SYS_openat] = {A | C, D, 0, B},
+    [SYS_inotify_add_watch] = {A, C, 0, B},
     [SYS_mkdirat] = {A, C, 0, 0},
     [SYS_mknodat] = {A, C | D, 0, 0},
     [SYS_unlinkat] = {A | C, 0, 0, 0},

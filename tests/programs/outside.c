@@ -2,8 +2,9 @@
  * outside - what docs/policies.md says of the world outside a rank's memory, in every step: before a restart,
  * where everything works, and after one (the process id is another then), where some of it is gone. --mode
  * says what: children  a child that lives on, pipes to it, a pidfd of it, what a child has left in a pipe,
- * new children sockets   a pair, which goes on; a listener and a connection to it, inotify: their next use
+ * new children sockets   a pair, which goes on; a listener and a connection to it, a pidfd: their next use
  * gives EBADF, and nobody else gets their numbers devices   /dev/null, /dev/full, /dev/urandom
+ * watches   inotify: a file, a folder, one that is watched no more; a copy of the descriptor, and epoll
  * pipes     a pipe of 1 MiB that is nearly full, one whose writer has closed it, one with two readers
  */
 #include <errno.h>
@@ -14,9 +15,11 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,18 +27,20 @@
 #include "tests/programs/incarnation.h"
 #include "tests/programs/program.h"
 
+#define NAME_BYTES 32
 #define PIPE_BYTES (1 << 20)
 #define PIPE_HELD 900000 /* a write that does not fit into the last page begins another one */
 
 struct outside {
     struct program program;
-    long first;
+    long first, process;
     pid_t child;
     bool is_waited_for; /* the child is gone, and has been waited for once */
     int fds[8], count;  /* what a restart does not bring back */
     int to_child, from_child, left_by_child;
     int pair[2], listener, connection[2], watcher;
     int null, full, random;
+    int watcher_copy, epoll, changed;
     int big[2], ended, twice[2], again;
     long step;
     in_port_t port;
@@ -153,7 +158,7 @@ static void begin_sockets(struct outside *o)
     demand(o, connect(o->connection[0], (struct sockaddr *)&address, bytes) == 0, "connect");
     o->connection[1] = accept(o->listener, NULL, NULL);
     demand(o, o->connection[1] >= 0, "accept");
-    o->watcher = lose(o, inotify_init1(IN_NONBLOCK));
+    o->watcher = lose(o, (int)syscall(SYS_pidfd_open, getpid(), 0));
 }
 
 /* As a program of the network knows it, also when it looks twice. */
@@ -217,6 +222,69 @@ static void step_devices(struct outside *o)
     demand(o, read(o->random, bytes, 16) == 16, "/dev/urandom");
 }
 
+/* ---- watches ---- */
+
+static void name_watched(const struct outside *o, char name[NAME_BYTES], const char *what)
+{
+    snprintf(name, NAME_BYTES, "%s-%d", what, o->program.rank);
+}
+
+/* The first watch is given up, so the others have the numbers 2 and 4. */
+static void begin_watches(struct outside *o)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    char folder[NAME_BYTES], name[NAME_BYTES];
+    name_watched(o, folder, "watched");
+    name_watched(o, name, "changed");
+    demand(o, mkdir(folder, 0700) == 0, "a folder");
+    o->changed = open(name, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    o->watcher = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    o->watcher_copy = dup(o->watcher);
+    o->epoll = epoll_create1(0);
+    demand(o, o->changed >= 0 && o->watcher_copy >= 0, "a file");
+    demand(o,
+           inotify_add_watch(o->watcher, ".", IN_ATTRIB) == 1 &&
+               inotify_add_watch(o->watcher, name, IN_MODIFY) == 2 && inotify_rm_watch(o->watcher, 1) == 0 &&
+               inotify_add_watch(o->watcher, "/", IN_ATTRIB) == 3 && inotify_rm_watch(o->watcher, 3) == 0 &&
+               inotify_add_watch(o->watcher, folder, IN_CREATE | IN_DELETE) == 4,
+           "watching");
+    char events[1024];
+    demand(o, read(o->watcher, events, sizeof events) > 0, "what ends with a watch");
+    demand(o, epoll_ctl(o->epoll, EPOLL_CTL_ADD, o->watcher, &event) == 0, "epoll");
+}
+
+static void expect(struct outside *o, int number, uint32_t mask, const char *name)
+{
+    union {
+        struct inotify_event event;
+        char bytes[512];
+    } got;
+    struct epoll_event ready;
+    if (epoll_wait(o->epoll, &ready, 1, 0) != 1 && incarnation() != o->process)
+        return; /* lost by a restart from here */
+    demand(o, epoll_wait(o->epoll, &ready, 1, 0) == 1, "an event");
+    ssize_t bytes = read(o->step % 2 ? o->watcher : o->watcher_copy, &got, sizeof got);
+    demand(o, bytes == (ssize_t)(sizeof got.event + got.event.len), "one event");
+    demand(o, got.event.wd == number && got.event.mask == mask, "the event");
+    demand(o, !name || !strcmp(got.event.name, name), "the name of an event");
+}
+
+static void step_watches(struct outside *o)
+{
+    char folder[NAME_BYTES], path[NAME_BYTES + 8];
+    name_watched(o, folder, "watched");
+    snprintf(path, sizeof path, "%s/made", folder);
+    o->process = incarnation();
+    demand(o, pwrite(o->changed, &o->step, sizeof o->step, 0) == sizeof o->step, "changing a file");
+    expect(o, 2, IN_MODIFY, NULL);
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+    demand(o, fd >= 0, "making a file");
+    close(fd);
+    expect(o, 4, IN_CREATE, "made");
+    demand(o, unlink(path) == 0, "removing a file");
+    expect(o, 4, IN_DELETE, "made");
+}
+
 /* ---- pipes ---- */
 
 static void begin_pipes(struct outside *o)
@@ -264,10 +332,9 @@ static const struct mode {
     void (*begin)(struct outside *o);
     void (*step)(struct outside *o);
 } modes[] = {
-    {"children", begin_children, step_children},
-    {"sockets", begin_sockets, step_sockets},
-    {"devices", begin_devices, step_devices},
-    {"pipes", begin_pipes, step_pipes},
+    {"children", begin_children, step_children}, {"sockets", begin_sockets, step_sockets},
+    {"devices", begin_devices, step_devices},    {"pipes", begin_pipes, step_pipes},
+    {"watches", begin_watches, step_watches},
 };
 
 static const struct mode *find_mode(const struct outside *o)
