@@ -1,5 +1,7 @@
 #include "cmd/launch_options.h"
 
+#include <errno.h>
+
 #include "cmd/options.h"
 #include "common/wire/settings.h"
 
@@ -27,6 +29,12 @@ static error_t parser(int key, char *arg, struct argp_state *state)
             return 0;
         }
     return ARGP_ERR_UNKNOWN;
+}
+
+int launch_options_check_line(char *const *argv, struct belay_error *err)
+{
+    return argv && !argv[0][0] ? belay_error_set(err, EINVAL, "the launch line begins with an empty word")
+                               : 0;
 }
 
 const struct argp launch_options_argp = {.options = rows, .parser = parser};

@@ -7,6 +7,7 @@
 #include <argp.h>
 
 #include "common/conf/conf.h"
+#include "common/util/error.h"
 
 /* As given, by their settings; NULL: not given (common/wire/settings.h). */
 struct launch_options {
@@ -15,5 +16,8 @@ struct launch_options {
 
 /* An argp child; its input is a struct launch_options. */
 extern const struct argp launch_options_argp;
+
+/* Can this launch line name a program? NULL: none was given. Returns 0, or -1 with err. */
+int launch_options_check_line(char *const *argv, struct belay_error *err);
 
 #endif

@@ -90,6 +90,8 @@ static int make_plan(const struct restart_options *options, struct job_plan *pla
         return belay_error_set(err, EINVAL, "restart: which job? ('belay list' shows them)");
     if (plan->name && job_name_check(plan->name, err))
         return -1;
+    if (launch_options_check_line(plan->argv, err))
+        return -1;
     if (halt_read(&plan->halt, options->launch.texts, err) < 0)
         return -1;
     return settings_read(&plan->settings, options->launch.texts, false, err);

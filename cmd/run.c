@@ -116,7 +116,7 @@ static int make_plan(const struct run_options *options, struct job_plan *plan, s
     if (!plan->argv)
         return belay_error_set(err, EINVAL,
                                "run: what is to be run? (belay run [options] -- mpirun ... PROGRAM)");
-    if (read_nodes(options, plan, err))
+    if (launch_options_check_line(plan->argv, err) || read_nodes(options, plan, err))
         return -1;
     if (halt_read(&plan->halt, options->launch.texts, err) < 0)
         return -1;

@@ -97,6 +97,9 @@ def test_output_that_cannot_be_written(sandbox, belay):
 def test_launcher_that_is_not_there(belay):
     done = belay("run", "--", "no-such-launcher")
     assert done.returncode == 127 and "no-such-launcher" in only_line(done)
+    for command in (("run", "--"), ("restart", "job", "--")):
+        done = belay(*command, "")
+        assert done.returncode == 64 and "begins with an empty word" in only_line(done)
 
 
 def test_unprotected_command_and_what_is_known_of_it(sandbox, belay):

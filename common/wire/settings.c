@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 enum { NAME_BYTES = 48 };
 
@@ -136,8 +137,14 @@ static int read_path(Belay__Wire__JobSettings *settings, const ProtobufCFieldDes
                      const char *text, const struct conf_setting *setting, struct belay_error *err)
 {
     char path[PATH_MAX];
-    if (!realpath(text, path))
+    struct stat found;
+    if (!realpath(text, path) || stat(path, &found) < 0)
         return belay_error_errno(err, "--%s %s", setting->name, text);
+    bool wants_folder = setting->unit == CONF_UNIT_FOLDER;
+    if (wants_folder != !!S_ISDIR(found.st_mode)) {
+        errno = wants_folder ? ENOTDIR : EISDIR;
+        return belay_error_errno(err, "--%s %s", setting->name, text);
+    }
     return set_text(settings, field, path) == 0 ? 0 : belay_error_set(err, ENOMEM, "no memory for settings");
 }
 

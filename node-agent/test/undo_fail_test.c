@@ -163,6 +163,9 @@ static void test_bases(void **state)
     assert_int_equal(undo_create(&job, &err), -1);
     assert_non_null(strstr(err.text, "is there already"));
     assert_int_equal(undo_folder_of(path_of("run"), "relative", "job", &job, &err), -1);
+    assert_int_equal(undo_folder_of(path_of("run"), "/sys/kernel", "job", &job, NULL), 0);
+    assert_int_equal(undo_create(&job, &err), -1);
+    assert_int_not_equal(err.code, ENOENT); /* what mkdir says: EPERM, EACCES or EROFS */
 }
 
 /* Another host asks for a folder that it has made. */

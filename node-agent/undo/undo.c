@@ -84,11 +84,12 @@ int undo_create(struct undo_folder *folder, struct belay_error *err)
     escape_text(shown, sizeof shown, folder->path);
     if (check_base(base, err) < 0)
         return -1;
-    if (mkdir(folder->path, 0700) < 0 && errno == EEXIST)
+    bool is_made = mkdir(folder->path, 0700) == 0;
+    if (!is_made && errno == EEXIST)
         return belay_error_set(
             err, EEXIST, "%s is there already: another job uses it, or has left it; remove it then", shown);
-    int fd = open(folder->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
+    int fd = is_made ? open(folder->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    if (fd < 0) /* errno is that of the call that failed */
         return belay_error_errno(err, "cannot make the undo directory %s", shown);
     int rc = folder_is_own(fd, S_IFDIR) ? file_id_at(fd, "", &folder->id) : -1;
     close(fd);

@@ -33,6 +33,7 @@ static const char *value_for(enum conf_key key, bool is_other)
     case CONF_UNIT_FLAG:
         return is_other ? "1" : "0";
     case CONF_UNIT_FILE:
+        return is_other ? "/dev/zero" : "/dev/null";
     case CONF_UNIT_FOLDER:
         return is_other ? "/usr" : "/";
     default:
@@ -158,6 +159,14 @@ static void test_refusals(void **state)
     assert_non_null(strstr(err.text, "--undo-dir /no such folder"));
     assert_string_equal(settings.tracker, "");
     assert_int_equal(settings.retention_ms, 0);
+    options[CONF_UNDO_DIR] = "/dev/null";
+    assert_int_equal(settings_read(&settings, options, true, &err), -1);
+    assert_int_equal(err.code, ENOTDIR);
+    assert_non_null(strstr(err.text, "--undo-dir /dev/null: Not a directory"));
+    options[CONF_UNDO_DIR] = NULL;
+    options[CONF_FAILURE_DOMAINS] = "/";
+    assert_int_equal(settings_read(&settings, options, true, &err), -1);
+    assert_int_equal(err.code, EISDIR);
     setenv("BELAY_MEMORY", "little", 1);
     assert_int_equal(settings_read(&settings, NULL, true, &err), -1);
     assert_non_null(strstr(err.text, "BELAY_MEMORY=little"));
