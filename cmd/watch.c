@@ -28,7 +28,7 @@
 #define UNPROTECTED_MS 10000 /* without any rank, until that is said */
 #define SAME_REQUEST_MS 500  /* signals this close are one request: timeout(1) sends two */
 
-static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+static const int ending_signals[] = {SIGTERM, SIGHUP, SIGQUIT}; /* and SIGINT */
 static const int passing_signals[] = {SIGUSR1, SIGUSR2};
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -52,6 +52,9 @@ int signals_open(struct signals *signals, struct belay_error *err)
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGPIPE); /* a closed stderr must not end the job */
+    /* A script's shell has what it starts with & ignore SIGINT, but mpirun takes it all the same and ends the
+     * ranks. */
+    sigaddset(&set, SIGINT);
     add_unless_ignored(&set, ending_signals, COUNT(ending_signals));
     add_unless_ignored(&set, passing_signals, COUNT(passing_signals));
     signal(SIGCHLD, SIG_DFL); /* inherited SIG_IGN would lose the launcher's status */

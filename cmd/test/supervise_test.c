@@ -180,6 +180,25 @@ static void test_ignored_signals_stay_ignored(void **state)
     assert_int_equal(finish_run(pid, out, err), 5);
 }
 
+/* A script's shell has it ignored by what it starts with &, but mpirun takes it: without that the job would
+ * come back. */
+static void test_ignored_interrupt_ends(void **state)
+{
+    (void)state;
+    int out, err;
+    signal(SIGINT, SIG_IGN);
+    pid_t pid = start_run("lost-at-7", RUN("sh", "-c", "touch ready; exec sleep 60"), &out, &err);
+    signal(SIGINT, SIG_DFL);
+    wait_ready();
+    kill(pid, SIGINT);
+    while (!has_ended(pid)) { /* sleep has inherited it, so the second one has to kill */
+        poll(NULL, 0, 600);
+        kill(pid, SIGINT);
+    }
+    assert_int_equal(finish_run(pid, out, err), 128 + SIGINT);
+    expect_silence();
+}
+
 /* The reading end of a fifo, before the launcher has the other one. */
 static int open_fifo(void)
 {
@@ -540,6 +559,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_signal),
         cmocka_unit_test(test_second_signal_kills),
         cmocka_unit_test(test_ignored_signals_stay_ignored),
+        cmocka_unit_test(test_ignored_interrupt_ends),
         cmocka_unit_test(test_launch_ends_with_belay),
         cmocka_unit_test(test_launch_is_told_once),
         cmocka_unit_test(test_launch_that_resists_ends_with_belay),
