@@ -248,7 +248,9 @@ void watch_take_event(const Belay__Wire__Event *event, void *context)
     struct watch *watch = node->watch;
     enum line_state state = line_state_from(event->line_state, event->state);
     bool is_commit = state == LINE_STATE_COMMITTED;
-    bool is_known = is_commit || (state == LINE_STATE_ABORTED && is_told(watch, event->text));
+    bool is_asked =
+        event->lost && (watch->end_signal || watch->is_stop_requested); /* then ranks end by signals */
+    bool is_known = is_asked || is_commit || (state == LINE_STATE_ABORTED && is_told(watch, event->text));
     if (event->text[0])
         log_write(is_known ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, "%s", event->text);
     if (event->refilled_line && event->refilled_epoch == watch->epoch)

@@ -224,8 +224,13 @@ static void answer_epoch_start(int sock, const Belay__Wire__EpochStart *start)
     if (access(path_of("ranks-come-up"), F_OK) == 0)
         tell_ranks_up(sock);
     event.stop_requested = true;
-    if (!strcmp(word, "stop"))
+    if (!strcmp(word, "stop")) {
+        Belay__Wire__Event loss = BELAY__WIRE__EVENT__INIT;
+        loss.text = "rank 0 (pid 4711) was lost"; /* the launcher kills it, as it was asked to */
+        loss.lost = true;
         send_event(sock, &event);
+        send_event(sock, &loss);
+    }
     while (!strcmp(word, "vanish-later") && access(path_of("vanish"), F_OK))
         poll(NULL, 0, 1);
     if (!strncmp(word, "vanish", 6))
