@@ -1,6 +1,7 @@
 /*
  * supervise_state.h - a job that is supervised, as the files supervise*.c share it: the loop (supervise.c),
- * the job at the agents of its nodes (supervise_agents.c), and one launch of it (supervise_launch.c).
+ * the job at the agents of its nodes (supervise_agents.c, supervise_reopen.c), and one launch of it
+ * (supervise_launch.c).
  */
 #ifndef BELAY_CMD_SUPERVISE_STATE_H
 #define BELAY_CMD_SUPERVISE_STATE_H
@@ -86,6 +87,16 @@ int supervise_connect(struct supervisor *s, struct node *node, struct belay_erro
 int supervise_open_on_node(struct supervisor *s, uint32_t number, bool is_restart, struct belay_error *err);
 /* It is open on all of them. */
 int supervise_begin_arbiter(struct supervisor *s, bool is_restart, struct belay_error *err);
+/* For the agent that has opened the job. Whether leases are needed is known when all nodes are. */
+int supervise_open_leases(struct supervisor *s, struct belay_error *err);
+/*
+ * A node that holds nothing of the job any more, or is not reached. Returns 0, or -1 with err: the job cannot
+ * do without it. A host that is not reached may come back with what it holds: whether the job can do without
+ * it is known when the others have answered (supervise_recall()).
+ */
+int supervise_leave_node(struct supervisor *s, uint32_t number, struct belay_error *err);
+/* The agent knows nothing of the job, or of no images of it. */
+bool supervise_knows_nothing(const struct belay_error *err);
 /* How long a lease is; 0: nodes need none. */
 uint64_t supervise_lease_ms(const struct supervisor *s);
 /* Are the leases over that a former arbiter of the job has given? */
