@@ -10,8 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/archive/manifest.h"
-#include "common/archive/part.h"
 #include "common/image/image.h"
 #include "common/image/layout.h"
 #include "common/image/lines.h"
@@ -35,6 +33,7 @@
 #include "node-agent/member/share.h"
 #include "node-agent/store/commits.h"
 #include "relay/session.h"
+#include "tests/fuzz/seeds.h"
 #include "tests/fuzz/target.h"
 
 #define PAGE IMAGE_PAGE_BYTES
@@ -42,8 +41,7 @@
 
 static const char *corpus;
 
-/* A file: `first`, if it is not negative, as one byte, and bytes. */
-static void put(const char *target, const char *name, int first, const void *bytes, size_t count)
+void seeds_put(const char *target, const char *name, int first, const void *bytes, size_t count)
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s", corpus, target);
@@ -70,12 +68,12 @@ static void put_hellos(void)
     uint8_t hello[HELLO_BYTES];
     for (enum hello_kind kind = HELLO_FIRST; kind <= HELLO_CONFIRM; kind++) {
         hello_make(&terms, kind, &to, kind == HELLO_FIRST ? NULL : hello, hello);
-        put("hello", names[kind], 1, hello, sizeof hello);
+        seeds_put("hello", names[kind], 1, hello, sizeof hello);
     }
-    put("hello", "stranger", 0, hello, sizeof hello);
-    put("session", "hello", 255, hello, sizeof hello);
-    put("session", "pieces", 10, hello, sizeof hello);
-    put("session", "nothing", 3, "GET / HTTP/1.0\r\n\r\n", 18);
+    seeds_put("hello", "stranger", 0, hello, sizeof hello);
+    seeds_put("session", "hello", 255, hello, sizeof hello);
+    seeds_put("session", "pieces", 10, hello, sizeof hello);
+    seeds_put("session", "nothing", 3, "GET / HTTP/1.0\r\n\r\n", 18);
 }
 
 /* A frame as the target "channel" wants it; its MAC is made there. Returns the bytes. */
@@ -101,15 +99,15 @@ static void put_frames(void)
                             .count = 4096,
                             .tag = "tag",
                             .tag_bytes = 3};
-    put("frame", "notice", 1, bytes, notice_encode(&notice, bytes));
+    seeds_put("frame", "notice", 1, bytes, notice_encode(&notice, bytes));
     at += make_frame(at, (struct frame){FRAME_MESSAGE, 4, 1, 1, 0, 10, 10});
-    put("frame", "message", 0, bytes + 2, (size_t)(at - bytes - 2));
+    seeds_put("frame", "message", 0, bytes + 2, (size_t)(at - bytes - 2));
     at += make_frame(at, (struct frame){FRAME_MESSAGE, 4, 2, 1, 10, 60, 30});
     at += make_frame(at, (struct frame){FRAME_BEAT, 4, 1, 1, 10, 0, 0});
     at += make_frame(at, (struct frame){FRAME_MESSAGE, 4, 3, 1, 10, 60, 30});
     at += make_frame(at, (struct frame){FRAME_OFFER, 4, 4, 1, 10, 0, 88});
-    put("channel", "session", 1, bytes, (size_t)(at - bytes));
-    put("channel", "stranger", 0, bytes, (size_t)(at - bytes));
+    seeds_put("channel", "session", 1, bytes, (size_t)(at - bytes));
+    seeds_put("channel", "stranger", 0, bytes, (size_t)(at - bytes));
 }
 
 static void put_word(const char *name, const struct peer_message *message)
@@ -117,7 +115,7 @@ static void put_word(const char *name, const struct peer_message *message)
     size_t count;
     uint8_t *packed = peer_message_pack(message, &count);
     must(packed);
-    put("peer_message", name, -1, packed, count);
+    seeds_put("peer_message", name, -1, packed, count);
     free(packed);
 }
 
@@ -160,7 +158,7 @@ static void put_message(const char *target, const char *name, int first, const P
     size_t count = protobuf_c_message_get_packed_size(message);
     must(count <= sizeof bytes);
     protobuf_c_message_pack(message, bytes);
-    put(target, name, first, bytes, count);
+    seeds_put(target, name, first, bytes, count);
 }
 
 static void put_epochs(void)
@@ -186,7 +184,7 @@ static void put_epochs(void)
     size_t count;
     uint8_t *packed = epoch_record_pack(&record, &count);
     must(packed);
-    put("epoch", "record", 2, packed, count);
+    seeds_put("epoch", "record", 2, packed, count);
     free(packed);
     Belay__Wire__NodeState state = BELAY__WIRE__NODE_STATE__INIT;
     uint64_t held[] = {12, 0, 0, 12, 13, 12, 0, 13, 0};
@@ -213,7 +211,7 @@ static void put_epochs(void)
 
 static void put_text(const char *target, const char *name, int first, const char *text)
 {
-    put(target, name, first, text, strlen(text));
+    seeds_put(target, name, first, text, strlen(text));
 }
 
 static void put_launches(void)
@@ -242,7 +240,7 @@ int keeper_put(struct keeper *keeper, const char *name, int fd, struct belay_err
     uint8_t page[4096];
     (void)keeper, (void)err;
     if (strcmp(name, "job/epochs") == 0 && pread(fd, page, sizeof page, 0) == (ssize_t)sizeof page)
-        put("records", "member", 2, page, sizeof page);
+        seeds_put("records", "member", 2, page, sizeof page);
     return 0;
 }
 
@@ -257,7 +255,7 @@ static void put_records(void)
     struct commit_entry entries[2] = {
         {.line = 6, .reason = "no memory", .ranks = 4},
         {.line = 7, .is_committed = 1, .ranks = 4, .shared = 1, .here = 2, .root = {{1, 2, 3, 4}}}};
-    put("records", "commits", 1, entries, sizeof entries);
+    seeds_put("records", "commits", 1, entries, sizeof entries);
     membership_destroy(membership_create(NULL, "job", 1, NULL));
 }
 
@@ -327,9 +325,9 @@ static void put_image(bool is_delta)
     memcpy(&header, bytes, sizeof header);
     must(header.tables_bytes <= ROOM);
     must(pread(fd, bytes + PAGE, header.tables_bytes, at) == (ssize_t)header.tables_bytes);
-    put("image", is_delta ? "delta" : "whole", is_delta, bytes, PAGE + header.tables_bytes);
+    seeds_put("image", is_delta ? "delta" : "whole", is_delta, bytes, PAGE + header.tables_bytes);
     if (is_delta)
-        put("delta", "pages", 1, bytes, PAGE + header.tables_bytes);
+        seeds_put("delta", "pages", 1, bytes, PAGE + header.tables_bytes);
     image_writer_destroy(writer);
     close(fd);
 }
@@ -371,8 +369,8 @@ static void put_lines(void)
     memcpy(tables + header.mask_offset, masks, sizeof masks);
     must(tables_seal(&header, tables, NULL) == 0);
     memcpy(bytes, &header, sizeof header);
-    put("image", "lines", true, bytes, PAGE + header.tables_bytes);
-    put("delta", "lines", 1, bytes, PAGE + header.tables_bytes);
+    seeds_put("image", "lines", true, bytes, PAGE + header.tables_bytes);
+    seeds_put("delta", "lines", 1, bytes, PAGE + header.tables_bytes);
 }
 
 /* A member's pages: one line of one, two of another, which lies behind it. */
@@ -391,9 +389,9 @@ static void put_contribution(void)
     uint8_t part[sizeof range + sizeof lines];
     memcpy(part, &range, sizeof range);
     memcpy(part + sizeof range, lines, sizeof lines);
-    put("contribution", "whole", 0, bytes, (size_t)(at - bytes));
-    put("contribution", "multiplied_in_pieces", 6, bytes, (size_t)(at - bytes));
-    put("delta", "range", 2, part, sizeof part);
+    seeds_put("contribution", "whole", 0, bytes, (size_t)(at - bytes));
+    seeds_put("contribution", "multiplied_in_pieces", 6, bytes, (size_t)(at - bytes));
+    seeds_put("delta", "range", 2, part, sizeof part);
 }
 
 /* Numbers that differ little, by each compressor, and what is not compressed. */
@@ -410,12 +408,12 @@ static void put_packed(void)
         const struct pack_head head = pack_block(packing, raw, count, block + 1 + sizeof head, &room);
         block[0] = 4; /* pages that it may make */
         memcpy(block + 1, &head, sizeof head);
-        put("pack", names[packing], 0, block, 1 + sizeof head + head.packed_bytes);
-        put("pack",
-            packing == PACKING_NONE  ? "as_it_is_in_pieces"
-            : packing == PACKING_LZ4 ? "lz4_in_pieces"
-                                     : "zstd_in_pieces",
-            5, block, 1 + sizeof head + head.packed_bytes);
+        seeds_put("pack", names[packing], 0, block, 1 + sizeof head + head.packed_bytes);
+        seeds_put("pack",
+                  packing == PACKING_NONE  ? "as_it_is_in_pieces"
+                  : packing == PACKING_LZ4 ? "lz4_in_pieces"
+                                           : "zstd_in_pieces",
+                  5, block, 1 + sizeof head + head.packed_bytes);
     }
 }
 
@@ -436,8 +434,8 @@ static void put_parcel(void)
         memcpy(at, &attributes, entries[i].data_bytes);
         at += entries[i].data_bytes;
     }
-    put("parcel", "all", -1, bytes, (size_t)(at - bytes));
-    put("parcel", "without_the_last", -1, bytes, (size_t)(at - bytes) - sizeof *entries);
+    seeds_put("parcel", "all", -1, bytes, (size_t)(at - bytes));
+    seeds_put("parcel", "without_the_last", -1, bytes, (size_t)(at - bytes) - sizeof *entries);
 }
 
 static uint8_t *put_board_frame(uint8_t *at, enum board_verb verb, uint32_t rank, const char *text)
@@ -452,25 +450,25 @@ static uint8_t *put_board_frame(uint8_t *at, enum board_verb verb, uint32_t rank
 static void put_board(void)
 {
     uint8_t bytes[1024], *at = put_board_frame(bytes, BOARD_TEXT, 1, "node-1 secret");
-    put("board", "text", 0, bytes, (size_t)(at - bytes));
+    seeds_put("board", "text", 0, bytes, (size_t)(at - bytes));
     at = put_board_frame(bytes, BOARD_GONE, 1, "");
-    put("board", "gone", 0, bytes, (size_t)(at - bytes));
+    seeds_put("board", "gone", 0, bytes, (size_t)(at - bytes));
     at = put_board_frame(bytes, BOARD_HELLO, 7, "a token of 32 bytes, but not his");
-    put("board", "stranger", 2, bytes, (size_t)(at - bytes));
+    seeds_put("board", "stranger", 2, bytes, (size_t)(at - bytes));
     at = put_board_frame(bytes, BOARD_PUT, 1, "node-1 secret");
     at = put_board_frame(at, BOARD_GET, 1, "");
     at = put_board_frame(at, BOARD_STAY, 1, "");
     at = put_board_frame(at, BOARD_LOST, 1, "");
     at = put_board_frame(at, BOARD_GET, 9, "");
-    put("board", "rank", 1, bytes, (size_t)(at - bytes));
+    seeds_put("board", "rank", 1, bytes, (size_t)(at - bytes));
 }
 
 static void put_claim(void)
 {
     char text[129];
     snprintf(text, sizeof text, "%-127s\n", "belay-arbiter-1 node-1 3 00000000deadbeef");
-    put("claim", "claim", -1, text, 128);
-    put("claim", "cut_short", -1, text, 40);
+    seeds_put("claim", "claim", -1, text, 128);
+    seeds_put("claim", "cut_short", -1, text, 40);
 }
 
 static void put_undo_log(void)
@@ -495,7 +493,7 @@ static void put_undo_log(void)
         memcpy(at, "/tmp/file\0target", 16);
         at += entry.path_bytes + entry.data_bytes;
     }
-    put("undo_log", "log", -1, bytes, (size_t)(at - bytes));
+    seeds_put("undo_log", "log", -1, bytes, (size_t)(at - bytes));
 }
 
 static uint8_t *put_numbers(uint8_t *at, const uint64_t *numbers, const char *widths)
@@ -528,7 +526,7 @@ static void put_streams(void)
     at = put_numbers(begin_record(at, RECORD_SLOT, 48), (uint64_t[]){0, 1, 9, 1, 1, 9, 9}, "4488888");
     at = put_numbers(begin_record(at, RECORD_INPUT, 12 + 3), (uint64_t[]){0, 1}, "84");
     memcpy(at, "in\n", 3);
-    put("streams", "records", -1, bytes, (size_t)(at + 3 - bytes));
+    seeds_put("streams", "records", -1, bytes, (size_t)(at + 3 - bytes));
 }
 
 static void put_page(void)
@@ -545,7 +543,7 @@ static void put_page(void)
     control->slots = 4;
     for (unsigned i = 0; i < 4; i++)
         control->clocks[i] = (struct control_clock){i + 1, 10 * i, i + 1, 10 * i + 1, 8};
-    put("control_page", "page", -1, bytes, sizeof bytes);
+    seeds_put("control_page", "page", -1, bytes, sizeof bytes);
 }
 
 static void put_texts(void)
@@ -571,7 +569,7 @@ static void put_texts(void)
     char name[16];
     for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         snprintf(name, sizeof name, "%02u", i);
-        put("texts", name, -1, texts[i], strlen(texts[i]));
+        seeds_put("texts", name, -1, texts[i], strlen(texts[i]));
     }
 }
 
@@ -587,17 +585,17 @@ static void put_meetings(void)
     must(envelope_make_pair(&pair, address, NULL) == 0);
     int count = snprintf(bytes, sizeof bytes, "b %s%cb%cc %s%c%s\n/run/belay\n1234 10.0.0.1\n%c%s", address,
                          0, 0, address, 0, key, 0, variables);
-    put("meeting", "first", 0, bytes, (size_t)count);
+    seeds_put("meeting", "first", 0, bytes, (size_t)count);
     memcpy(bytes, first, sizeof first - 1);
     memcpy(bytes + sizeof first - 1, variables, sizeof variables);
-    put("meeting", "other_host", 1, bytes, sizeof first - 1 + sizeof variables);
+    seeds_put("meeting", "other_host", 1, bytes, sizeof first - 1 + sizeof variables);
     count = snprintf(bytes, sizeof bytes, "/run/belay%c%s", 0, variables);
-    put("meeting", "more", 3, bytes, (size_t)count);
+    seeds_put("meeting", "more", 3, bytes, (size_t)count);
     count = snprintf(bytes, sizeof bytes,
                      "listens%cBELAY_NAME=1\nBELAY_NAME=2\nBELAY_NAME=3\nBELAY_NAME=4\nBELAY_NAME=5", 0);
-    put("meeting", "one_variable_five_times", 3, bytes, (size_t)count);
+    seeds_put("meeting", "one_variable_five_times", 3, bytes, (size_t)count);
     count = snprintf(bytes, sizeof bytes, "b none%cb%cc none%c%s\n/run/belay\n1234%c", 0, 0, 0, key, 0);
-    put("meeting", "no_address", 0, bytes, (size_t)count);
+    seeds_put("meeting", "no_address", 0, bytes, (size_t)count);
 }
 
 static void put_status(void)
@@ -639,91 +637,10 @@ static void put_notes(void)
                                        {SHARE_EVENT, 2, 0, 2, 0, 0},
                                        {SHARE_FILE, 4, 0, 0, 0, 0},
                                        {SHARE_SEMS, 9, 0, 0, 1, 2}};
-    put("notes", "two_ranks", -1, notes, sizeof notes);
+    seeds_put("notes", "two_ranks", -1, notes, sizeof notes);
     const struct share_note socket = {SHARE_FILE, 8, 0, 0, 0, 0};
-    put("notes", "files", -1, notes + 3, sizeof *notes);
-    put("notes", "socket_with_a_name", -1, &socket, sizeof socket);
-}
-
-/* A file that was written into a folder goes to the corpus. */
-static void put_archived(int folder, const char *name, const char *seed, int first)
-{
-    uint8_t bytes[4 * ROOM];
-    uint64_t count;
-    struct belay_error err;
-    int fd = archive_open_file(folder, name, sizeof bytes, &count, &err);
-    must(fd >= 0 && read(fd, bytes, count) == (ssize_t)count);
-    close(fd);
-    put("archive", seed, first, bytes, count);
-    must(unlinkat(folder, name, 0) == 0);
-}
-
-static void put_archive_part(int folder)
-{
-    struct image_run run = {UPPER_BASE, PAGE, image_offset(UPPER_BASE)};
-    const struct run_set runs = {.runs = &run, .count = 1};
-    const struct image_pages pages = {.runs = &runs};
-    const struct image_region heap = {
-        .start = UPPER_BASE, .end = UPPER_BASE + PAGE, .kind = IMAGE_REGION_ANON};
-    const struct image_header header = {.line = 7, .rank = 0, .ranks = 2};
-    const struct archive_part_head head = {.magic = ARCHIVE_PART_MAGIC,
-                                           .version = ARCHIVE_PART_VERSION,
-                                           .image_version = IMAGE_VERSION,
-                                           .line = 7,
-                                           .ranks = 2};
-    struct image_writer *writer = image_writer_create();
-    const uint8_t content[PAGE] = {1, 2, 3};
-    bool is_stopped = false;
-    uint64_t bytes;
-    struct belay_error err;
-    int fd = image_make_memfd(&err);
-    must(fd >= 0 && image_writer_add_region(writer, &heap, NULL) == 0 &&
-         image_write_pages(fd, UPPER_BASE, content, sizeof content, &err) == 0 &&
-         image_writer_finish(writer, &pages, &header, fd, PAGE, &err) == 0 &&
-         archive_part_write(folder, &head, fd, &is_stopped, &bytes, &err) == 0);
-    image_writer_destroy(writer);
-    close(fd);
-    put_archived(folder, "rank-0", "part", 1);
-}
-
-static void put_archive_manifest(int folder)
-{
-    Belay__Wire__ArchiveManifest manifest = BELAY__WIRE__ARCHIVE_MANIFEST__INIT;
-    Belay__Wire__JobOpen job = BELAY__WIRE__JOB_OPEN__INIT;
-    Belay__Wire__JobSettings settings = BELAY__WIRE__JOB_SETTINGS__INIT;
-    Belay__Wire__ArchivePart part = BELAY__WIRE__ARCHIVE_PART__INIT, *parts[] = {&part};
-    uint64_t streams[ARCHIVE_STREAM_NUMBERS] = {5, 6, 7, 8}, processors[] = {77};
-    uint32_t nodes[] = {0};
-    uint8_t root[DIGEST_BYTES] = {1};
-    char name[] = "job";
-    struct belay_error err;
-    job.job = name;
-    job.settings = &settings;
-    part.bytes = 4096;
-    part.root = (ProtobufCBinaryData){.data = root, .len = sizeof root};
-    part.streams = streams;
-    part.n_streams = ARCHIVE_STREAM_NUMBERS;
-    manifest.job = &job;
-    manifest.line = manifest.last_line = 7;
-    manifest.ranks = manifest.epoch = 1;
-    manifest.parts = parts;
-    manifest.nodes = nodes;
-    manifest.processors = processors;
-    manifest.n_parts = manifest.n_nodes = manifest.n_processors = 1;
-    must(archive_manifest_write(folder, &manifest, &err) == 0);
-    put_archived(folder, ARCHIVE_MANIFEST, "manifest", 0);
-}
-
-static void put_archive(void)
-{
-    char name[] = "/tmp/belay-seeds-XXXXXX";
-    must(mkdtemp(name));
-    int folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    must(folder >= 0);
-    put_archive_part(folder);
-    put_archive_manifest(folder);
-    close(folder);
-    must(rmdir(name) == 0);
+    seeds_put("notes", "files", -1, notes + 3, sizeof *notes);
+    seeds_put("notes", "socket_with_a_name", -1, &socket, sizeof socket);
 }
 
 int main(int argc, char **argv)
@@ -757,6 +674,6 @@ int main(int argc, char **argv)
     put_meetings();
     put_status();
     put_notes();
-    put_archive();
+    seeds_put_archive();
     return 0;
 }
