@@ -7,7 +7,7 @@ import pytest
 from belaytest import assert_recovered
 
 # How many descriptors of each rank are named as lost.
-LOST = {"children": 3, "sockets": 3, "devices": 0, "pipes": 0, "watches": 0}
+LOST = {"children": 3, "sockets": 3, "devices": 1, "pipes": 0, "watches": 0}
 
 
 @pytest.mark.parametrize("mode", LOST)

@@ -64,9 +64,12 @@ void content_settle(struct content *content)
         0; /* nobody has a descriptor: all that is known of its length is which pages there are */
     for (size_t i = 0; i < content->piece_count; i++) {
         struct content_piece *piece = &content->pieces[i];
-        piece->bytes = reach_of(piece->pid, piece->start, piece->start + piece->bytes) - piece->start;
+        if (!content->is_blank)
+            piece->bytes = reach_of(piece->pid, piece->start, piece->start + piece->bytes) - piece->start;
         uint64_t end = piece->offset + piece->bytes;
         content->bytes = end > content->bytes ? end : content->bytes;
+        if (content->is_blank)
+            piece->bytes = 0;
     }
 }
 

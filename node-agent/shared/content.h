@@ -28,6 +28,7 @@ struct content {
     struct content_piece *pieces; /* ascending by offset once content_settle() was called */
     size_t piece_count, piece_room;
     uint64_t bytes; /* of the whole thing */
+    bool is_blank;  /* what ranks have mapped is the kernel's own, as of performance counters: zeros */
 };
 
 void content_init(struct content *content);

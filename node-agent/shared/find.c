@@ -17,6 +17,8 @@
 #include "node-agent/shared/channel.h"
 #include "node-agent/shared/sysv.h"
 
+#define KERNELS_OWN                                                                                          \
+    "anon_inode:" /* mapped: neither a file's contents nor memory, and gone with the descriptor */
 #define PATH_BYTES (PATH_MAX + 64)
 
 static int look_at_maps(const struct shared_rank *rank, struct objects *objects);
@@ -298,6 +300,7 @@ static bool open_contents(struct object *object)
     bool is_open = object->key.kind >= SHARED_PIPE      ? channel_note(object)
                    : object->key.kind >= SHARED_SEGMENT ? sysv_note(object)
                                                         : open_file(object);
+    object->content.is_blank = !strncmp(object->path, KERNELS_OWN, strlen(KERNELS_OWN));
     content_settle(&object->content);
     if (!is_open && object->content.piece_count == 0)
         return false;

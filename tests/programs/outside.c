@@ -3,12 +3,14 @@
  * where everything works, and after one (the process id is another then), where some of it is gone. --mode
  * says what: children  a child that lives on, pipes to it, a pidfd of it, what a child has left in a pipe,
  * new children sockets   a pair, which goes on; a listener and a connection to it, a pidfd: their next use
- * gives EBADF, and nobody else gets their numbers devices   /dev/null, /dev/full, /dev/urandom
- * watches   inotify: a file, a folder, one that is watched no more; a copy of the descriptor, and epoll
- * pipes     a pipe of 1 MiB that is nearly full, one whose writer has closed it, one with two readers
+ * gives EBADF, and nobody else gets their numbers devices   /dev/null, /dev/full, /dev/urandom, a performance
+ * counter with its page watches   inotify: a file, a folder, one that is watched no more; a copy of the
+ * descriptor, and epoll pipes     a pipe of 1 MiB that is nearly full, one whose writer has closed it, one
+ * with two readers
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/perf_event.h>
 #include <mpi.h>
 #include <netinet/in.h>
 #include <signal.h>
@@ -17,6 +19,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -40,6 +43,7 @@ struct outside {
     int to_child, from_child, left_by_child;
     int pair[2], listener, connection[2], watcher;
     int null, full, random;
+    const struct perf_event_mmap_page *counted;
     int watcher_copy, epoll, changed;
     int big[2], ended, twice[2], again;
     long step;
@@ -207,11 +211,23 @@ static void step_sockets(struct outside *o)
 
 /* ---- devices ---- */
 
+/* Where the user may have none, something else that is lost. */
+static void begin_counter(struct outside *o)
+{
+    struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE, .size = sizeof attr};
+    attr.config = PERF_COUNT_SW_TASK_CLOCK;
+    attr.exclude_kernel = 1;
+    int fd = (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
+    o->counted = fd < 0 ? MAP_FAILED : mmap(NULL, (size_t)getpagesize(), PROT_READ, MAP_SHARED, fd, 0);
+    lose(o, fd < 0 ? (int)syscall(SYS_pidfd_open, getpid(), 0) : fd);
+}
+
 static void begin_devices(struct outside *o)
 {
     o->null = open("/dev/null", O_RDWR);
     o->full = open("/dev/full", O_WRONLY);
     o->random = open("/dev/urandom", O_RDONLY);
+    begin_counter(o);
 }
 
 static void step_devices(struct outside *o)
@@ -220,6 +236,10 @@ static void step_devices(struct outside *o)
     demand(o, write(o->null, bytes, 16) == 16 && read(o->null, bytes, 16) == 0, "/dev/null");
     demand(o, write(o->full, bytes, 16) == -1 && errno == ENOSPC, "/dev/full");
     demand(o, read(o->random, bytes, 16) == 16, "/dev/urandom");
+    if (o->counted != MAP_FAILED)
+        demand(o, o->counted->size == 0 || !is_restarted(o), "a counter's page is zeros");
+    if (is_restarted(o))
+        check_lost(o);
 }
 
 /* ---- watches ---- */
