@@ -196,6 +196,9 @@ def test_ids_that_the_kernel_tells(sandbox, programs):
         job.kill_and_recover()
     job.finish()
     assert_recovered(job)
+    for rank in range(2):  # what lines do not keep is said once
+        assert job.errors.count(f"rank {rank}: the program has opened a message queue") == 1, job.errors
+        assert job.errors.count(f"rank {rank}: the program wants to be told of what others do") == 1, job.errors
 
 
 def test_a_process_id_for_another_program(sandbox, programs):

@@ -338,6 +338,7 @@ struct vk {
     uint64_t child_count, child_capacity;
     struct vk_watch *watches; /* files that inotify watches (vk_watch.h) */
     uint64_t watch_count, watch_capacity;
+    uint32_t unkept_told;        /* bits, by enum vk_unkept */
     uint64_t travel_bytes;       /* of the memory for contents of files (travel.h) */
     uint64_t travel_host;        /* the host at parking (common/util/mounts.h); 0: nothing travels */
     uint64_t held_journal_bytes; /* of the journal in the parcel, at parking (vk_held.h) */

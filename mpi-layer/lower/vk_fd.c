@@ -10,6 +10,7 @@
 #include "mpi-layer/lower/vk_id.h"
 #include "mpi-layer/lower/vk_own_signal.h"
 #include "mpi-layer/lower/vk_stream.h"
+#include "mpi-layer/lower/vk_unkept.h"
 
 #define FD_MAX (1ul << 24)
 #define KNOWN_FDS 262144 /* of others we ask each time */
@@ -461,6 +462,8 @@ static long control(long fd, long command, long argument)
         vk_fd_note_owner(fd);
     long result = vk_id_is_control(command) ? vk_id_control(fd, command, argument)
                                             : raw3(SYS_fcntl, fd, command, argument);
+    if ((command == F_NOTIFY && argument) || (command == F_SETLEASE && argument != F_UNLCK))
+        vk_unkept_tell(VK_UNKEPT_LEASE, result);
     if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) && result >= 0)
         vk_fd_add_copy(result, fd);
     return result;
@@ -524,6 +527,8 @@ long vk_fd_syscall(long nr, long a, long b, long c, long d, long e, long f)
         break;
     }
     result = raw_syscall(nr, a, b, c, d, e, f); /* a new descriptor */
+    if (nr == SYS_mq_open)
+        vk_unkept_tell(VK_UNKEPT_QUEUE, result);
     vk_fd_add(result);
     return result;
 }

@@ -23,6 +23,7 @@
 #include "mpi-layer/lower/vk_tid.h"
 #include "mpi-layer/lower/vk_timer.h"
 #include "mpi-layer/lower/vk_width.h"
+#include "mpi-layer/lower/vk_unkept.h"
 #include "mpi-layer/lower/vk_watch.h"
 
 #define VK_MADV_COLLAPSE 25
@@ -53,7 +54,7 @@ const int vk_trapped_calls[] = {
     SYS_socket, SYS_socketpair, SYS_listen,
     SYS_eventfd, SYS_eventfd2, SYS_epoll_create, SYS_epoll_create1, SYS_timerfd_create, SYS_signalfd,
     SYS_signalfd4, SYS_inotify_init, SYS_inotify_init1, SYS_inotify_add_watch,
-    SYS_memfd_create, SYS_pidfd_open, SYS_mq_open,
+    SYS_memfd_create, SYS_pidfd_open, SYS_mq_open, SYS_add_key,
     SYS_fanotify_init, SYS_open_by_handle_at, SYS_perf_event_open, SYS_userfaultfd, SYS_pidfd_getfd,
     SYS_io_uring_setup, SYS_io_setup,
     SYS_getrusage, SYS_times,
@@ -341,7 +342,8 @@ enum server {
     PATHS,
     FILES,
     CLOCKS,
-    WATCHES
+    WATCHES,
+    KEYS
 };
 
 /* clang-format off */
@@ -376,7 +378,7 @@ static const uint8_t servers[] = {
     [SYS_io_uring_setup] = REFUSED, [SYS_io_setup] = REFUSED,
     [SYS_readlink] = LINKS, [SYS_readlinkat] = LINKS,
     [SYS_open] = FILES, [SYS_openat] = FILES, [VK_SYS_openat2] = FILES, [SYS_creat] = FILES,
-    [SYS_inotify_add_watch] = WATCHES,
+    [SYS_inotify_add_watch] = WATCHES, [SYS_add_key] = KEYS,
     [SYS_clock_gettime] = CLOCKS, [SYS_clock_getres] = CLOCKS, [SYS_getrusage] = CLOCKS, [SYS_times] = CLOCKS,
     [SYS_timerfd_settime] = CLOCKS, [SYS_timer_create] = CLOCKS, [SYS_timer_settime] = CLOCKS,
     [SYS_timer_gettime] = CLOCKS, [SYS_timer_getoverrun] = CLOCKS, [SYS_timer_delete] = CLOCKS,
@@ -405,6 +407,7 @@ static bool is_change(long nr)
 
 long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
 {
+    long result;
     switch (server_of(nr)) {
     case MEMORY:
         return on_memory(nr, a, b, c, d, e, f);
@@ -428,6 +431,10 @@ long vk_syscall(long nr, long a, long b, long c, long d, long e, long f)
         return vk_file_open(nr, a, b, c, d);
     case CLOCKS:
         return on_clock(nr, a, b, c, d);
+    case KEYS:
+        result = raw_syscall(nr, a, b, c, d, e, f);
+        vk_unkept_tell(VK_UNKEPT_KEY, result);
+        return result;
     case WATCHES:
         return vk_watch_add(a, (const char *)b, c);
     case OTHERS:

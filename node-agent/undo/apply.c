@@ -15,6 +15,7 @@
 #include "node-agent/undo/folder.h"
 #include "node-agent/undo/progress.h"
 
+#define PATHLESS "a file whose path cannot be told" /* what ranks note with the path "/" */
 #define TOLD_MAX 10u /* files that are left: so many are named, the others are counted */
 
 enum outcome apply_left(struct apply *apply, const struct file_id *id, const char *path, const char *reason)
@@ -26,7 +27,8 @@ enum outcome apply_left(struct apply *apply, const struct file_id *id, const cha
         file->marks |= PLAN_TOLD;
     if (is_told)
         return OUTCOME_LEFT;
-    snprintf(text, sizeof text, "%s is left as it is: %s", escape_text(shown, sizeof shown, path), reason);
+    escape_text(shown, sizeof shown, path);
+    snprintf(text, sizeof text, "%s is left as it is: %s", strcmp(path, "/") ? shown : PATHLESS, reason);
     if (apply->left++ < TOLD_MAX)
         apply->request->say(apply->request->context, text);
     return OUTCOME_LEFT;

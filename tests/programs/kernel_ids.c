@@ -538,6 +538,9 @@ static void make_descriptors(void)
     file = open(ids.address.sun_path, O_RDWR | O_CREAT, 0600);
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
     must(fcntl(file, F_SETLK, &lock) == 0, "a lock");
+    int folder = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    must(fcntl(folder, F_NOTIFY, DN_RENAME) == 0, "F_NOTIFY");
+    close(folder);
     snprintf(ids.address.sun_path, sizeof ids.address.sun_path, "kernel-ids-%d", program.rank);
 }
 
