@@ -211,6 +211,11 @@ struct control {
     uint64_t restored_line; /* 0: started from the beginning */
     uint64_t restore_ns;    /* from the end of the new MPI_Init to the first application instruction */
 
+    /*
+     * A>R futex: 1 while another rank of the node still stands to be captured. What this rank, which may run
+     * already, writes to other processes (CONTROL_UNSEEN_OTHERS) would be newer than the line: it waits.
+     */
+    uint32_t others_stand;
     struct control_moves moves;
     struct control_carried carried;
     struct control_copying copying;

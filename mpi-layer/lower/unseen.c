@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "mpi-layer/lower/vk.h"
+#include "mpi-layer/lower/vk_hold.h"
 
 /* Kinds of components that move messages, and those of each kind that only copy. */
 static const struct {
@@ -59,6 +60,6 @@ void unseen_note_transports(void)
 ssize_t process_vm_writev(pid_t pid, const struct iovec *from, unsigned long from_count,
                           const struct iovec *to, unsigned long to_count, unsigned long flags)
 {
-    vk_note_unseen(CONTROL_UNSEEN_OTHERS);
+    vk_hold_writes_to_others();
     return syscall(SYS_process_vm_writev, pid, from, from_count, to, to_count, flags);
 }

@@ -1,12 +1,15 @@
 /* vk_hold.c - see vk_hold.h. */
 #include "mpi-layer/lower/vk_hold.h"
 
+#include <linux/futex.h>
 #include <linux/mman.h>
 #include <poll.h>
 #include <stddef.h>
 
 #include "mpi-layer/lower/rawsys.h"
 #include "mpi-layer/lower/vk.h"
+
+#define LOOK_NS 10000000 /* for an agent that is gone */
 
 static struct {
     volatile uint32_t *page; /* of the lower half; NULL: none */
@@ -44,4 +47,15 @@ void vk_hold(uint64_t start, uint64_t bytes)
     uint64_t end = start + bytes < start ? UINT64_MAX : start + bytes;
     if (hold.page && vk_is_rank())
         control_hold_ask(&GATE->control->copying, hold.page, start, end, is_agent_gone);
+}
+
+void vk_hold_writes_to_others(void)
+{
+    int64_t look[2] = {0, LOOK_NS};
+    vk_note_unseen(CONTROL_UNSEEN_OTHERS);
+    if (!GATE->control || !vk_is_rank())
+        return;
+    uint32_t *stand = &GATE->control->others_stand;
+    while (__atomic_load_n(stand, __ATOMIC_SEQ_CST) && !is_agent_gone())
+        raw_syscall(SYS_futex, (long)stand, FUTEX_WAIT, 1, (long)look, 0, 0);
 }

@@ -1,6 +1,6 @@
 /*
  * vk_hold.h - calls that take pages of the rank away, or move them, while the agent copies these pages
- * (struct control_copying). Freestanding, like vk.h.
+ * (struct control_copying), and those that write to other ranks. Freestanding, like vk.h.
  */
 #ifndef BELAY_MPI_LAYER_LOWER_VK_HOLD_H
 #define BELAY_MPI_LAYER_LOWER_VK_HOLD_H
@@ -17,5 +17,11 @@ bool vk_hold_is_wanted(void);
  * nothing is being copied, and in forked children, at once.
  */
 void vk_hold(uint64_t start, uint64_t bytes);
+/*
+ * Before a write to the memory of other processes: tells the agent of such writes, and returns when no other
+ * rank of the node stands for a line without being captured, or when the agent is gone. In forked children,
+ * which no line stops, at once.
+ */
+void vk_hold_writes_to_others(void);
 
 #endif

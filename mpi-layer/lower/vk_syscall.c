@@ -10,6 +10,7 @@
 #include "mpi-layer/lower/vk_fd.h"
 #include "mpi-layer/lower/vk_file.h"
 #include "mpi-layer/lower/vk_id.h"
+#include "mpi-layer/lower/vk_hold.h"
 #include "mpi-layer/lower/vk_image.h"
 #include "mpi-layer/lower/vk_lease.h"
 #include "mpi-layer/lower/vk_lock.h"
@@ -246,7 +247,7 @@ static long on_memory(long nr, long a, long b, long c, long d, long e, long f)
             return -EINVAL;
         return raw_syscall(nr, a, b, c, d, e, f);
     default: /* process_vm_writev */
-        vk_note_unseen(CONTROL_UNSEEN_OTHERS);
+        vk_hold_writes_to_others();
         return raw_syscall(nr, vk_kernel_tid(a), b, c, d, e, f);
     }
 }

@@ -53,7 +53,10 @@ struct line_capture {
     cpu_set_t *processors; /* that the main thread of each rank may use */
     struct shared_part shared;
     struct pool_work *work; /* the step that is being made; NULL: none */
-    uint32_t *left;         /* numbers of the parts to be copied; the number of ranks: what they share */
+    pthread_mutex_t stand_lock;
+    bool is_told_to_stand; /* under the lock: each rank knows that others are still to be copied */
+    uint32_t standing;     /* atomic: ranks that are not copied */
+    uint32_t *left;        /* numbers of the parts to be copied; the number of ranks: what they share */
     bool is_failed;
     uint64_t captured_bytes;
     char lost[320];
@@ -64,6 +67,8 @@ static int make_part(struct line_capture *whole, uint32_t index, struct belay_er
 static int list_ranks(struct line_capture *whole, struct belay_error *err);
 static int make_shared(struct line_capture *whole, struct belay_error *err);
 static bool start(struct line_capture *whole, uint32_t count, const struct pool_ops *ops);
+static void tell_standing(struct line_capture *whole);
+static void tell_copied(struct line_capture *whole);
 static void do_plan(void *context, uint32_t number);
 static bool needs_memory(const struct part *part);
 static void after_plan(void *context, uint32_t number);
@@ -111,6 +116,7 @@ struct line_capture *line_capture_start(const struct line_capture_request *reque
     whole->request = *request;
     whole->ops = ops;
     whole->context = context;
+    pthread_mutex_init(&whole->stand_lock, NULL);
     for (uint32_t i = 0; i < request->count; i++)
         pthread_mutex_init(&whole->parts[i].order_lock, NULL);
     for (uint32_t i = 0; i < request->count; i++) {
@@ -123,6 +129,7 @@ struct line_capture *line_capture_start(const struct line_capture_request *reque
         destroy(whole);
         return NULL;
     }
+    tell_standing(whole);
     if (!start(whole, request->count, &plan_ops)) {
         belay_error_set(err, ENOMEM, "no memory to begin a capture");
         destroy(whole);
@@ -212,6 +219,7 @@ void line_capture_cancel(struct line_capture *whole)
         pthread_mutex_unlock(&whole->parts[i].order_lock);
         capture_cancel(whole->parts[i].capture);
     }
+    tell_copied(whole);
     if (whole->work)
         pool_cancel(whole->work);
     else
@@ -305,6 +313,26 @@ static int make_shared(struct line_capture *whole, struct belay_error *err)
     };
     part->capture = shared_capture_create(&request);
     return part->capture ? 0 : belay_error_set(err, ENOMEM, "no memory to begin a capture");
+}
+
+/* The first ranks run again while others still stand, and would write to these what is newer than the line.
+ */
+static void tell_standing(struct line_capture *whole)
+{
+    whole->standing = whole->request.count;
+    whole->is_told_to_stand = true;
+    for (uint32_t i = 0; i < whole->request.count; i++)
+        rank_tell_others_stand(whole->parts[i].rank, true);
+}
+
+/* All are, or need not be any more. Once: the ranks may stand for another line when this one is released. */
+static void tell_copied(struct line_capture *whole)
+{
+    pthread_mutex_lock(&whole->stand_lock);
+    for (uint32_t i = 0; whole->is_told_to_stand && i < whole->request.count; i++)
+        rank_tell_others_stand(whole->parts[i].rank, false);
+    whole->is_told_to_stand = false;
+    pthread_mutex_unlock(&whole->stand_lock);
 }
 
 static bool start(struct line_capture *whole, uint32_t count, const struct pool_ops *ops)
@@ -488,6 +516,8 @@ static void copy(struct part *part)
     if (part->rc == 0)
         part->rc = take_witness(part);
     __atomic_store_n(&part->is_copied, part->rc == 0, __ATOMIC_SEQ_CST);
+    if (part->rc == 0 && __atomic_sub_fetch(&part->whole->standing, 1, __ATOMIC_SEQ_CST) == 0)
+        tell_copied(part->whole);
     if (part->rc == 0 && (!shared->capture || __atomic_load_n(&shared->is_copied, __ATOMIC_SEQ_CST)))
         release_rank(part);
     if (part->rc == 0)
@@ -623,11 +653,14 @@ static void fail(struct line_capture *whole, const struct belay_error *err, cons
 
 static void finish(struct line_capture *whole)
 {
+    tell_copied(whole); /* a failed one may have left some out */
     whole->ops->done(whole->captured_bytes, whole->is_failed ? whole->err.text : NULL, whole->context);
 }
 
 static void destroy(struct line_capture *whole)
 {
+    tell_copied(whole);
+    pthread_mutex_destroy(&whole->stand_lock);
     for (uint32_t i = 0; i < whole->request.count; i++) {
         capture_destroy(whole->parts[i].capture);
         witness_destroy(whole->parts[i].witness);

@@ -21,6 +21,7 @@
 /* Around the stack pointer of a thread that waits, its frames come and go. */
 #define BELOW_BYTES (2 * IMAGE_PAGE_BYTES)
 #define TRIES 1000 /* to meet a thread while it waits, 1 ms apart */
+#define RUNS UINT64_MAX
 #define ABOVE_BYTES (4 * IMAGE_PAGE_BYTES)
 
 struct page {
@@ -43,7 +44,7 @@ bool witness_is_wanted(uint32_t rank, uint64_t line)
 
 /*
  * The stack pointer of a thread that stands still (proc(5): task/[tid]/syscall ends with it and an address);
- * it may be about to wait again. 0: it cannot be read.
+ * it may be about to wait again. 0: it has ended; RUNS: it does not come to wait.
  */
 static uint64_t stack_of(pid_t pid, const char *tid)
 {
@@ -60,21 +61,29 @@ static uint64_t stack_of(pid_t pid, const char *tid)
             return last ? strtoull(last, NULL, 16) : 0;
         usleep(1000); /* "running" */
     }
-    return 0;
+    return RUNS;
 }
 
-static void find_stacks(struct witness *witness, pid_t pid)
+/* On a busy machine a thread may be about to wait for long: then nobody can tell which pages it changes. */
+static int find_stacks(struct witness *witness, pid_t pid, struct belay_error *err)
 {
     char path[32];
+    int rc = 0;
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *tasks = opendir(path);
-    for (const struct dirent *entry; tasks && (entry = readdir(tasks));) {
+    for (const struct dirent *entry; rc == 0 && tasks && (entry = readdir(tasks));) {
         uint64_t stack = entry->d_name[0] != '.' ? stack_of(pid, entry->d_name) : 0;
-        if (stack && array_reserve(&witness->stacks, witness->stack_count + 1, &witness->stack_room) == 0)
+        if (stack == RUNS)
+            rc = belay_error_set(err, EAGAIN,
+                                 "thread %.20s does not come to wait: no full copy to compare with",
+                                 entry->d_name);
+        else if (stack &&
+                 array_reserve(&witness->stacks, witness->stack_count + 1, &witness->stack_room) == 0)
             witness->stacks[witness->stack_count++] = stack;
     }
     if (tasks)
         closedir(tasks);
+    return rc;
 }
 
 static bool is_waited_on(const struct witness *witness, uint64_t address)
@@ -153,8 +162,10 @@ struct witness *witness_take(pid_t pid, const struct layout *layout, const struc
         witness = copy(capture, err);
     else
         belay_error_set(err, ENOMEM, "no memory to copy a rank twice");
-    if (witness)
-        find_stacks(witness, pid);
+    if (witness && find_stacks(witness, pid, err) < 0) {
+        witness_destroy(witness);
+        witness = NULL;
+    }
     capture_destroy(capture);
     memory_unref(memory);
     return witness;

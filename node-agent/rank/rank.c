@@ -283,6 +283,14 @@ struct control_copying *rank_copying(struct rank *rank)
     return &rank->control->copying;
 }
 
+void rank_tell_others_stand(struct rank *rank, bool do_stand)
+{
+    uint32_t *stand = &rank->control->others_stand;
+    __atomic_store_n(stand, do_stand, __ATOMIC_SEQ_CST);
+    if (!do_stand)
+        syscall(SYS_futex, stand, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
 const struct control *rank_control(const struct rank *rank)
 {
     return rank->control;

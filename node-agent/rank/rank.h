@@ -79,6 +79,9 @@ void rank_end_loading(struct rank *rank);
 void rank_want_copying(struct rank *rank);
 /* As long as the rank. */
 struct control_copying *rank_copying(struct rank *rank);
+/* Is another rank of the node still to be captured? Then this one does not write to other processes. Any
+ * thread. */
+void rank_tell_others_stand(struct rank *rank, bool do_stand);
 /* Tell the rank that a line has committed. */
 void rank_tell_committed(struct rank *rank, uint64_t line);
 /* Until when it may change files, and which time it is for the job. */
