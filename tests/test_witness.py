@@ -1,56 +1,44 @@
 """Captures of every policy are what a full copy at the same line is, page by page, under writers that never stop."""
 
 import os
+import sys
 
 import pytest
 
-from belaytest import assert_recovered, assert_restored, assert_same_result, newest_line
-from test_tracker import POLICIES, TRACKERS, offered
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "captures"))
 
-LINES = 1000
+import watch  # noqa: E402
+from belaytest import assert_restored, assert_same_result  # noqa: E402
+from test_tracker import POLICIES, TRACKERS, offered  # noqa: E402
+
 SHORT = [("cow", "pagemap_scan")]
 
 
-def log_of(sandbox):
-    with open(os.path.join(sandbox.rundir, "agent.log"), encoding="utf-8", errors="replace") as log:
-        return log.read()
-
-
-@pytest.fixture(autouse=True)
-def witnesses(sandbox):
-    """Before the first job: the agent takes its environment from it."""
-    sandbox.environment.update(BELAY_LOG="debug", BELAY_FAULT="agent.witness=error")
-
-
-def watch(sandbox, programs, lines, interval, *options):
-    """A thread writes to all of the memory all the time; a kill in the middle, and the same again after it."""
-    program = programs.test_program("mem_dirty", "--mode", "hot", "--value", 8, "--steps", 100, "--seconds", 4, ranks=2)
-    job = sandbox.run(program, interval=interval, options=options)
-    job.wait_committed(lines // 2)
-    restored = job.kill_and_recover()["history"][-1]["restored_line"]
-    job.wait_committed(max(lines, restored + 2), deadline_s=900)
-    log = log_of(sandbox)
-    job.finish()
-    assert_recovered(job)
-    assert "differs from a full copy" not in log
-    assert log.count("its capture is what a full copy is") >= 2 * lines - 4, log[-2000:]
-    assert newest_line(job.status()) >= lines
+@pytest.fixture
+def armed(sandbox):
+    """`offered` starts the agent already."""
+    watch.arm(sandbox)
 
 
 @pytest.mark.parametrize("policy,tracker", [
     pytest.param(policy, tracker, marks=() if (policy, tracker) in SHORT else pytest.mark.campaign)
     for policy in POLICIES for tracker in TRACKERS if (tracker, policy) not in [("full", "precopy"), ("full", "auto")]
 ])
+@pytest.mark.usefixtures("armed")
 def test_captures_are_full_copies(sandbox, programs, belay, policy, tracker):
+    """A few of what tests/captures/run makes; with a kill in the middle."""
     if not offered(belay, tracker):
         pytest.skip(f"{tracker} does not work here")
-    watch(sandbox, programs, 8, "100ms", "--policy", policy, "--tracker", tracker)
+    found = watch.watch(sandbox, programs, policy, "shared", 16, kill_every=10, tracker=tracker, mib=8)
+    assert found.captures >= 16 and found.kills == 1 and not found.differing
+    if policy in ("cow", "cll") and tracker == "pagemap_scan":
+        assert found.guarded > 0
 
 
-@pytest.mark.campaign
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_thousand_captures(sandbox, programs, policy):
-    watch(sandbox, programs, LINES, "20ms", "--policy", policy)
+def test_ranks_that_write_to_ranks_that_still_stand(sandbox, programs):
+    """A rank that runs again waits until its neighbour is captured as well: what it writes there is newer than the line."""
+    found = watch.watch(sandbox, programs, "precopy", "others", 12, kill_every=8, mib=4)
+    assert found.captures >= 12 and found.unseen > 0 and not found.differing
 
 
 @pytest.mark.campaign
