@@ -12,8 +12,8 @@
 
 #include <cmocka.h>
 
-#define STEPS 6000
-#define BLOCKS 200
+#define STEPS 3000
+#define BLOCKS 100
 
 static struct {
     unsigned char *at;
@@ -75,7 +75,7 @@ static void memory_does_not_grow(void **state)
     arena_free(arena_alloc(4000));
     fclose(fopen("/proc/self/statm", "r"));
     size_t before = address_bytes();
-    for (int i = 0; i < 5000; i++)
+    for (int i = 0; i < 2000; i++)
         arena_free(arena_alloc(sizes[i % 7]));
     assert_true(address_bytes() <= before + (4u << 20));
 }
