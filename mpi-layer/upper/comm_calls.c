@@ -92,6 +92,15 @@ int PMPI_Comm_create(MPI_Comm comm, MPI_Group group, MPI_Comm *newcomm)
 }
 API_EXPORT(MPI_Comm_create);
 
+/* It has not begun. Both may be NULL. */
+static void forget_duplicate(struct request *r, MPI_Comm made)
+{
+    if (made)
+        comm_unregister(comm_of(made));
+    if (r)
+        request_delete(r);
+}
+
 /*
  * The new communicator is complete when the request is; until then its record is a copy of the old one's.
  * The library names the real one at once, and some programs (mpi4py) give it an error handler at once, too,
@@ -102,21 +111,25 @@ int PMPI_Comm_idup(MPI_Comm comm, MPI_Comm *newcomm, MPI_Request *request)
     collective_enter(comm);
     struct comm *c = comm_of(comm);
     struct request *r = c ? request_new(REQUEST_COLLECTIVE, comm, NULL) : NULL;
-    int code = MPI_ERR_NO_MEM;
-    if (r)
+    MPI_Comm made = r ? comm_copy(c) : NULL;
+    int code = c ? MPI_ERR_NO_MEM : MPI_ERR_COMM;
+    if (made) {
         r->is_special = true;
-    if (!c)
-        code = MPI_ERR_COMM;
-    else if (r && (*newcomm = comm_copy(c)))
         code = lower_MPI_Comm_idup(api_real(comm), &r->made_real, &r->real);
+    }
     if (code == MPI_SUCCESS) {
-        r->made = (struct handle *)(void *)*newcomm;
+        r->made = (struct handle *)(void *)made;
         handle_set_real(r->made, r->made_real);
-        comm_of(*newcomm)->is_incomplete = true;
+        comm_of(made)->is_incomplete = true;
+        *newcomm = made;
         *request = (MPI_Request)(void *)r;
+    } else {
+        forget_duplicate(r, made);
     }
     collective_leave(comm);
-    return code == MPI_SUCCESS ? duplicated(code, comm, c->has_hints, newcomm) : errors_raise(comm, code);
+    if (code != MPI_SUCCESS)
+        return made ? code : errors_raise(comm, code); /* else the library has raised it */
+    return duplicated(code, comm, c->has_hints, newcomm);
 }
 API_EXPORT(MPI_Comm_idup);
 
