@@ -95,6 +95,7 @@ def test_agent_dies_at_the_second_line(sandbox, programs, belay, point):
 POINTS_OF_A_LINE = {point: line - 1 for point, line in AGENT_POINTS.items()
                     if point not in ("agent.prepare", "agent.strobe")}
 LINES = {"first": 1, "delta": 2, "frozen": 3}
+POLICIES = ("sequential", "main_memory", "cow", "cll", "precopy", "auto")
 DEFAULT_POINTS = [("agent.apply.pages", "frozen", "precopy"), ("agent.apply.kept", "frozen", "sequential"),
                   ("agent.commit.recorded", "first", "precopy")]
 
@@ -103,7 +104,7 @@ def points_of_lines():
     """Each point at the first line, at a delta, and at the delta of ranks that have their images mapped."""
     for point in POINTS_OF_A_LINE:
         for kind in LINES:
-            for policy in ("precopy", "sequential"):
+            for policy in POLICIES:
                 if kind == "first" and point.startswith("agent.apply"):
                     continue  # a whole image is not applied
                 is_default = (point, kind, policy) in DEFAULT_POINTS
