@@ -13,7 +13,8 @@ exit status, standard output and the output files are those of the native run, b
 with new processes. Of mpi4py's tests, those that pass natively have to pass, unless they want a function that Belay
 refuses ([mpi-support.md](mpi-support.md)); `test_spawn` and `test_dynproc`, which start processes, are left out.
 The tests of MPICH have pages of their own: in C [mpich-suite.md](mpich-suite.md), in Fortran
-[mpich-fortran.md](mpich-fortran.md).
+[mpich-fortran.md](mpich-fortran.md). Programs that want one-sided communication are ended at their first window, with one
+line of each rank: NWChem (Debian's nwchem-openmpi) and coarrays of gfortran (OpenCoarrays) were tried.
 
 {where}
 

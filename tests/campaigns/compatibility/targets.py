@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 import cases
 import inputs
+import packages
 
 SHORT_INTERVAL = "100ms"
 PETSC4PY = "/usr/lib/petscdir/petsc3.18/x86_64-linux-gnu-real/lib/python3/dist-packages"
@@ -72,6 +73,36 @@ def simulations():
     ]
 
 
+PSEUDO = "/usr/share/doc/quantum-espresso/examples/EPW/sic/pp/Si.pz-vbc.UPF.gz"  # of quantum-espresso-data
+
+
+def others():
+    return [
+        Target("elk", "elk-lapw", "Elk: silicon by linearized augmented plane waves (Fortran)",
+               ("elk-lapw",), {"elk.in": packages.ELK}, ("TOTENERGY.OUT", "EFERMI.OUT", "EIGVAL.OUT"), ranks=3,
+               variables={"OMP_NUM_THREADS": "1"}),
+        Target("pw", "quantum-espresso", "Quantum ESPRESSO: molecular dynamics of silicon (Fortran, ScaLAPACK)",
+               ("pw.x", "-in", "si.in"), {"si.in": packages.SILICON}, ranks=2, needs=PSEUDO,
+               before=(("sh", "-c", f"zcat {PSEUDO} >Si.pz-vbc.UPF"),), variables={"OMP_NUM_THREADS": "1"}),
+        Target("abinit", "abinit", "ABINIT: silicon is relaxed (Fortran, NetCDF)",
+               ("abinit", "si.abi"), {"si.abi": packages.ABINIT}, ranks=2, needs="/usr/share/abinit/psp/14si.pspnc",
+               before=(("cp", "/usr/share/abinit/psp/14si.pspnc", "."),), variables={"OMP_NUM_THREADS": "1"}),
+        Target("gpaw", "gpaw", "GPAW: the hydrogen molecule in plane waves (Python, C)",
+               ("gpaw", "python", "h2.py"), {"h2.py": packages.HYDROGEN}, ranks=2, variables={"OMP_NUM_THREADS": "1"}),
+        Target("freefem", "freefem++", "FreeFem++: Poisson's equation on two ranks, sums in a file (C++)",
+               ("FreeFem++-mpi", "poisson.edp"), {"poisson.edp": packages.POISSON}, ("sums",), ranks=2),
+        Target("iqtree", "iqtree", "IQ-TREE: a phylogenetic tree (C++, OpenMP)",
+               ("iqtree2-mpi", "-s", "dna.phy", "-m", "GTR+G", "-seed", "5", "-nt", "1"), {"dna.phy": packages.DNA},
+               ranks=3),
+        Target("rmpi", "r-cran-rmpi", "R with Rmpi: a reduction of matrices, a log, a saved object",
+               ("Rscript", "sums.R"), {"sums.R": packages.R}, ("log.0", "log.1", "x.0", "x.1"), ranks=2,
+               needs="/usr/lib/R/site-library/Rmpi", variables={"BELAY_LATE_MPI": "R"}),
+        Target("ruby", "ruby-mpi", "Ruby with ruby-mpi: a reduction, files replaced by rename, a thread",
+               ("ruby", "sums.rb"), {"sums.rb": packages.RUBY}, ("x.0", "x.1"), ranks=2,
+               needs="/usr/lib/x86_64-linux-gnu/ruby/vendor_ruby/3.1.0/mpi.so", variables={"BELAY_LATE_MPI": "ruby3.1"}),
+    ]
+
+
 NPB = {"bt": "block tridiagonal solver", "sp": "scalar pentadiagonal solver", "lu": "SSOR solver, pipelined",
        "cg": "conjugate gradient", "mg": "multigrid", "ft": "3-D FFT, all to all", "is": "integer sort (C)",
        "ep": "random numbers, hardly any messages"}
@@ -127,4 +158,4 @@ def mpi4py():
                      ranks=ranks, compare="passed")
 
 
-TARGETS = [*debian(), *simulations(), *npb(), *proxies(), *osu(), *mpi4py()]
+TARGETS = [*debian(), *simulations(), *others(), *npb(), *proxies(), *osu(), *mpi4py()]
