@@ -14,8 +14,8 @@
 
 /* In the order of `belay --help`. */
 static const struct command *const commands[] = {
-    &command_run,     &command_checkpoint, &command_status, &command_list,   &command_stop,   &command_clean,
-    &command_restart, &command_inspect,    &command_verify, &command_advise, &command_doctor,
+    &command_run,   &command_checkpoint, &command_status,  &command_top,    &command_list,   &command_stop,
+    &command_clean, &command_restart,    &command_inspect, &command_verify, &command_advise, &command_doctor,
 };
 
 #define COMMAND_COUNT (sizeof commands / sizeof commands[0])

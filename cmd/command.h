@@ -26,5 +26,6 @@ extern const struct command command_restart;
 extern const struct command command_run;
 extern const struct command command_status;
 extern const struct command command_stop;
+extern const struct command command_top;
 
 #endif

@@ -18,24 +18,21 @@ static Belay__Wire__JobStatus *find_as_guest(const struct tool *tool, const char
     return found;
 }
 
-int job_view(const struct argp *argp, int argc, char **argv, job_view_f *show)
+int job_view_once(const char *name, bool is_json, job_view_f *show)
 {
-    struct tool_options options;
     struct tool tool;
     struct belay_error err = {0};
     int code;
-    if (tool_options_parse(argp, argc, argv, false, &options))
-        return EXIT_USAGE;
     if (tool_open(&tool))
         return EXIT_NO_AGENT;
-    tool_turn(&tool, options.job);
-    Belay__Wire__JobStatus *job = tool_find_job(&tool, options.job, &err);
+    tool_turn(&tool, name);
+    Belay__Wire__JobStatus *job = tool_find_job(&tool, name, &err);
     if (job)
         members_add_status(&tool, job);
     else
-        job = find_as_guest(&tool, options.job);
+        job = find_as_guest(&tool, name);
     if (job) {
-        code = show(job, options.is_json);
+        code = show(job, is_json);
     } else {
         log_error("%s", err.text);
         code = tool_exit_code(&err);
@@ -43,4 +40,12 @@ int job_view(const struct argp *argp, int argc, char **argv, job_view_f *show)
     job_status_free(job);
     tool_close(&tool);
     return code;
+}
+
+int job_view(const struct argp *argp, int argc, char **argv, job_view_f *show)
+{
+    struct tool_options options;
+    if (tool_options_parse(argp, argc, argv, false, &options))
+        return EXIT_USAGE;
+    return job_view_once(options.job, options.is_json, show);
 }

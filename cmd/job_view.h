@@ -16,4 +16,7 @@ typedef int job_view_f(const Belay__Wire__JobStatus *job, bool is_json);
  * code. */
 int job_view(const struct argp *argp, int argc, char **argv, job_view_f *show);
 
+/* The same of a job whose name is known; NULL: the only one. */
+int job_view_once(const char *name, bool is_json, job_view_f *show);
+
 #endif

@@ -23,7 +23,7 @@ def only_line(done):
     return lines[0]
 
 
-COMMANDS = ("run", "checkpoint", "status", "list", "stop", "clean", "restart", "inspect", "verify", "advise", "doctor")
+COMMANDS = ("run", "checkpoint", "status", "top", "list", "stop", "clean", "restart", "inspect", "verify", "advise", "doctor")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -49,7 +49,7 @@ def test_help_and_version(belay):
 
 
 @pytest.mark.parametrize("arguments", [
-    (), ("fly",), ("status", "--wrong"), ("status", "a", "b"), ("stop",), ("run",), ("run", "--name"),
+    (), ("fly",), ("status", "--wrong"), ("status", "a", "b"), ("top", "--count", "0"), ("top", "--delay", "1ms"), ("stop",), ("run",), ("run", "--name"),
     ("run", "--max-restarts", "x", "--", "true"), ("run", "--memory", "much", "--", "true"), ("restart",),
     ("run", "--halt-at", "soon", "--", "true"), ("run", "--halt-before-limit", "5m", "--", "true"), ("run", "--halt-after-lines", "0", "--", "true"),
 ])

@@ -192,6 +192,9 @@ def test_the_rank_dies_while_its_image_comes(sandbox, programs):
     line = lose_first_node(sandbox, job)
     job.wait_epoch(2)
     job.wait_status(lambda status: (loading(status) or {}).get("faults", 0) > 0, 60, "a rank that has waited")
+    rows = sandbox.belay("top", "job", "--count", "1").stdout.splitlines()
+    moved = next(row.split() for row in rows if row.split()[0] == str(MOVED))
+    assert 0 < float(moved[2]) < float(moved[3]) and int(moved[4]) > 0, rows
     newest = job.status()["newest_line"]
     job.kill_rank(MOVED)
     assert newest == job.status()["newest_line"]  # no line was taken meanwhile

@@ -59,8 +59,13 @@ def test_ends_while_lines_run(sandbox, programs, jobs):
 def test_stop(sandbox, programs, belay):
     job = sandbox.run(ring(programs, 30))
     job.wait_committed()
+    looks = belay("top", "job", "--count", "2", "--delay", "100ms")
+    assert (looks.returncode, looks.stdout.count("job: running, epoch 1")) == (0, 2)
+    assert len(re.findall(r"^ +\d+ +\d+ +all ", looks.stdout, re.M)) == 2 * job.program.ranks
     assert belay("stop", "job").returncode == 0
     assert job.wait(20) == 76
+    last = belay("top", "job")  # one look, since it has ended
+    assert (last.returncode, last.stdout.count("job: stopped")) == (0, 1)
     assert_gone(sandbox, job, "stopped")
 
 
