@@ -120,6 +120,6 @@ int main(int argc, char **argv)
         return unknown_command(word);
     if (wants_help(argc - 1, argv + 1))
         return print_command_help(command);
-    int code = command->takes_slurm_job ? slurm_job_route(argc - 1, argv + 1) : -1;
+    int code = command->takes_slurm_job ? slurm_job_route(command->argp, argc - 1, argv + 1) : -1;
     return finish_output(code >= 0 ? code : command->run(argc - 1, argv + 1));
 }

@@ -48,6 +48,17 @@ static const char *what_is_wrong(const struct argp *argp, const char *word)
     return row->arg ? "needs a value" : "takes no value";
 }
 
+bool options_take_next(const struct argp *argp, const char *word)
+{
+    size_t length = strlen(word);
+    const struct argp_option *row = NULL;
+    if (length > 2 && word[0] == '-' && word[1] == '-')
+        row = strchr(word, '=') ? NULL : find_long_option(argp, word + 2);
+    else if (length > 1 && word[0] == '-')
+        row = find_short_option(argp, word[length - 1]);
+    return row && row->arg;
+}
+
 /* Around a subcommand's parser: argp tells only parsers, not its caller, where an error is. */
 struct watched {
     void *input; /* of the subcommand's parser */

@@ -36,6 +36,9 @@ error_t tool_options_parser(int key, char *arg, struct argp_state *state);
  */
 int options_parse(const struct argp *argp, int argc, char **argv, void *input);
 
+/* Is the word behind this one its value, as behind "-n" or "--count"? */
+bool options_take_next(const struct argp *argp, const char *word);
+
 /* options_parse() for struct tool_options, refusing words too many and a missing JOB if one is needed. */
 int tool_options_parse(const struct argp *argp, int argc, char **argv, bool needs_job,
                        struct tool_options *options);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "cmd/exit_codes.h"
+#include "cmd/options.h"
 #include "cmd/slurm_name.h"
 #include "cmd/string_list.h"
 #include "cmd/tool.h"
@@ -202,11 +203,12 @@ static int run_elsewhere(const char *word, int argc, char **argv)
     return code;
 }
 
-int slurm_job_route(int argc, char **argv)
+int slurm_job_route(const struct argp *argp, int argc, char **argv)
 {
     static char found[JOB_NAME_BYTES];
     int at = 1;
-    while (at < argc && (argv[at][0] == '-' || !slurm_name_is_it(argv[at])))
+    while (at < argc &&
+           (options_take_next(argp, argv[at - 1]) || argv[at][0] == '-' || !slurm_name_is_it(argv[at])))
         at++;
     if (at >= argc)
         return -1;

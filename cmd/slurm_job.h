@@ -7,10 +7,13 @@
 #ifndef BELAY_CMD_SLURM_JOB_H
 #define BELAY_CMD_SLURM_JOB_H
 
+#include <argp.h>
+
 /*
- * Look for what argv[1...] names so. Returns -1 if the command is to be run here (its word may have become
- * the name of the step), or the exit code: the command has been run elsewhere, or one line has told why not.
+ * Look for what argv[1...] names so; argp: the command's, which tells what values of options are. Returns -1
+ * if the command is to be run here (its word may have become the name of the step), or the exit code: the
+ * command has been run elsewhere, or one line has told why not.
  */
-int slurm_job_route(int argc, char **argv);
+int slurm_job_route(const struct argp *argp, int argc, char **argv);
 
 #endif
