@@ -13,8 +13,6 @@
 #include "common/wire/states.h"
 #include "coord/protection.h"
 
-#define MIB (1024.0 * 1024.0)
-
 static const struct argp_option rows[] = {OPTION_JSON, {0}};
 
 static const struct argp argp = {
@@ -111,17 +109,18 @@ static int print_text(const struct job_figures *figures)
     printf("%u nodes, per node: images %.1f MiB, a line changes %.1f MiB of them (average of %u), of which "
            "%.1f MiB "
            "would be sent\n\n",
-           figures->nodes, figures->load.image_bytes / MIB, figures->load.staged_bytes / MIB, figures->lines,
-           figures->load.sent_bytes / MIB);
+           figures->nodes, figures->load.image_bytes / RENDER_MIB, figures->load.staged_bytes / RENDER_MIB,
+           figures->lines, figures->load.sent_bytes / RENDER_MIB);
     printf("%-8s %11s %11s %11s %11s %11s  %s\n", "scheme", "memory MiB", "line MiB", "line ms", "first MiB",
            "first ms", "survives the loss of");
     for (unsigned i = 0; i < PROTECTION_SCHEMES; i++) {
         const struct protection_scheme *scheme = &protection_schemes[i];
         struct protection_cost cost = protection_cost(scheme, &figures->load);
         uint32_t losses = protection_losses(scheme), nodes = protection_nodes(scheme);
-        printf("%-8s %11.1f %11.2f", scheme->name, cost.memory_bytes / MIB, cost.line_bytes / MIB);
+        printf("%-8s %11.1f %11.2f", scheme->name, cost.memory_bytes / RENDER_MIB,
+               cost.line_bytes / RENDER_MIB);
         print_time(cost.line_ms, is_known || losses == 0);
-        printf(" %11.1f", cost.first_bytes / MIB);
+        printf(" %11.1f", cost.first_bytes / RENDER_MIB);
         print_time(cost.first_ms, is_known || losses == 0);
         if (losses == 0)
             printf("  processes, no node");

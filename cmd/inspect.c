@@ -11,8 +11,6 @@
 #include "cmd/options.h"
 #include "cmd/render.h"
 
-#define MIB (1024.0 * 1024.0)
-
 static const struct argp_option rows[] = {OPTION_JSON, {0}};
 
 static const struct argp argp = {
@@ -106,10 +104,11 @@ static void print_copies(const Belay__Wire__JobStatus *job)
                    "pause MiB", "after MiB", "pause ms", "model ms", "copied ms", "copy/GiB", "prot./GiB",
                    "wait/GiB");
         printf("%6" PRIu64 " %10.2f %6.2f %10.2f %10.2f %9.2f %9.2f %9.2f %9.1f %9.1f %9.1f\n", line->line,
-               line->ahead_bytes / MIB,
+               line->ahead_bytes / RENDER_MIB,
                line->ahead_bytes > 0 ? (double)line->right_bytes / (double)line->ahead_bytes : 0,
-               line->pause_bytes / MIB, line->guarded_bytes / MIB, line->pause_copy_ms, line->pause_model_ms,
-               line->copied_model_ms, line->copy_ms_per_gib, line->guard_ms_per_gib, line->fault_ms_per_gib);
+               line->pause_bytes / RENDER_MIB, line->guarded_bytes / RENDER_MIB, line->pause_copy_ms,
+               line->pause_model_ms, line->copied_model_ms, line->copy_ms_per_gib, line->guard_ms_per_gib,
+               line->fault_ms_per_gib);
     }
     if (count > 0)
         putchar('\n');
@@ -127,7 +126,7 @@ static void print_sent(const Belay__Wire__JobStatus *job)
             printf("%6s %10s %10s %6s %8s %8s %13s %13s %12s\n", "line", "pages MiB", "sent MiB", "share",
                    "in pages", "in lines", "model page ms", "model line ms", "measured ms");
         printf("%6" PRIu64 " %10.2f %10.2f %6.2f %8" PRIu64 " %8" PRIu64 " %13.2f %13.2f %12.2f\n",
-               line->line, line->sent_page_bytes / MIB, line->sent_bytes / MIB,
+               line->line, line->sent_page_bytes / RENDER_MIB, line->sent_bytes / RENDER_MIB,
                line->sent_page_bytes > 0 ? (double)line->sent_bytes / (double)line->sent_page_bytes : 0,
                line->page_parts, line->line_parts, line->page_model_ms, line->line_model_ms,
                sent.measured_ms);

@@ -10,8 +10,6 @@
 #include "common/util/escape.h"
 #include "common/wire/states.h"
 
-#define MIB (1024.0 * 1024.0)
-
 static const char *name_of_job(const Belay__Wire__JobStatus *status)
 {
     return job_state_name(job_state_from(status->job_state, status->state));
@@ -239,11 +237,6 @@ int render_print_json(json_t *value)
 
 /* ---- text ---- */
 
-static double mib(uint64_t bytes)
-{
-    return (double)bytes / MIB;
-}
-
 /* One line, of which a terminal obeys nothing: names, paths and reasons in it are others'. */
 static void __attribute__((format(printf, 2, 3))) print_line(FILE *stream, const char *format, ...)
 {
@@ -279,12 +272,12 @@ static void print_pool(FILE *stream, const Belay__Wire__JobStatus *status)
         print_line(stream,
                    "  pool      %.1f MiB for each rank, full in line %" PRIu64 ": %" PRIu64
                    " copies for writers waited for room, %.1f ms in all",
-                   mib(line->pool_bytes), line->line, line->pool_waits, line->pool_wait_ms);
+                   render_mib(line->pool_bytes), line->line, line->pool_waits, line->pool_wait_ms);
     else if (line)
         print_line(
             stream,
             "  pool      %.1f MiB for each rank, no copy for a writer waited for room in line %" PRIu64,
-            mib(line->pool_bytes), line->line);
+            render_mib(line->pool_bytes), line->line);
 }
 
 static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)
@@ -302,7 +295,7 @@ static void print_summary(FILE *stream, const Belay__Wire__JobStatus *status)
                : status->mtbf_ms   ? "as worth their cost"
                                    : "on demand",
                status->interval_ms ? duration_format(status->interval_ms, interval) : "", status->newest_line,
-               mib(status->held_bytes));
+               render_mib(status->held_bytes));
     print_pool(stream, status);
     print_line(stream, "  restarts  %" PRIu32 " from a line, %" PRIu32 " from the start", status->restarts,
                status->restarts_from_start);
@@ -354,8 +347,8 @@ static void print_loading(FILE *stream, const Belay__Wire__NodeStatus *node)
         fprintf(stream,
                 "  loading   rank %" PRIu32 ": %.1f of %.1f MiB are here, it has waited for %" PRIu64
                 " pages; %.1f MiB/s",
-                node->ranks[i]->rank, mib(loading->here_bytes), mib(loading->bytes), loading->faults,
-                loading->rate / MIB);
+                node->ranks[i]->rank, render_mib(loading->here_bytes), render_mib(loading->bytes),
+                loading->faults, loading->rate / RENDER_MIB);
         if (loading->to_go_ms > 0)
             fprintf(stream, ", %.1f s to go", loading->to_go_ms / 1e3);
         fputc('\n', stream);
@@ -383,11 +376,11 @@ static void print_lines(FILE *stream, const Belay__Wire__JobStatus *status)
                 "felt ms", "protect ms", "total ms", "reason");
     for (size_t i = 0; i < status->n_lines; i++) {
         const Belay__Wire__LineStatus *line = status->lines[i];
-        print_line(stream,
-                   "  %5" PRIu64 " %-9s %9.1f %9.1f %9.1f %9.1f %11.1f %8.1f %8.1f %8.1f %10.1f %8.1f  %s",
-                   line->line, name_of_line(line), mib(line->image_bytes), mib(line->dirty_bytes),
-                   mib(line->captured_bytes), mib(line->sent_bytes), line->converge_ms, line->drain_ms,
-                   line->pause_ms, line->felt_pause_ms, line->protect_ms, line->total_ms, line->reason);
+        print_line(
+            stream, "  %5" PRIu64 " %-9s %9.1f %9.1f %9.1f %9.1f %11.1f %8.1f %8.1f %8.1f %10.1f %8.1f  %s",
+            line->line, name_of_line(line), render_mib(line->image_bytes), render_mib(line->dirty_bytes),
+            render_mib(line->captured_bytes), render_mib(line->sent_bytes), line->converge_ms, line->drain_ms,
+            line->pause_ms, line->felt_pause_ms, line->protect_ms, line->total_ms, line->reason);
     }
 }
 
@@ -406,8 +399,8 @@ void render_line_text(FILE *stream, const Belay__Wire__LineStatus *line)
     print_line(stream,
                "line %" PRIu64 " %s: image %.1f MiB, converge %.1f ms, drain %.1f ms, pause %.1f ms "
                "(felt %.1f), total %.1f ms",
-               line->line, name_of_line(line), mib(line->image_bytes), line->converge_ms, line->drain_ms,
-               line->pause_ms, line->felt_pause_ms, line->total_ms);
+               line->line, name_of_line(line), render_mib(line->image_bytes), line->converge_ms,
+               line->drain_ms, line->pause_ms, line->felt_pause_ms, line->total_ms);
 }
 
 void render_list_header(FILE *stream)
@@ -420,5 +413,5 @@ void render_list_row(FILE *stream, const Belay__Wire__JobStatus *status)
 {
     print_line(stream, "%-24s %-10s %5" PRIu32 " %5" PRIu64 " %8" PRIu32 " %10.1f", status->job,
                name_of_job(status), status->ranks, status->newest_line,
-               status->restarts + status->restarts_from_start, mib(status->held_bytes));
+               status->restarts + status->restarts_from_start, render_mib(status->held_bytes));
 }

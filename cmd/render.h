@@ -14,6 +14,13 @@
 /* A JSON string. Of a text that is not UTF-8 (a path may be) each byte that is of no character is a '?'. */
 json_t *render_text_json(const char *text);
 
+/* Sizes are told in MiB. */
+#define RENDER_MIB (1024.0 * 1024.0)
+static inline double render_mib(uint64_t bytes)
+{
+    return (double)bytes / RENDER_MIB;
+}
+
 json_t *render_line_json(const Belay__Wire__LineStatus *line);
 json_t *render_job_json(const Belay__Wire__JobStatus *status);
 

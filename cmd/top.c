@@ -17,7 +17,6 @@
 #include "common/wire/job_name.h"
 #include "common/wire/states.h"
 
-#define MIB (1024.0 * 1024.0)
 #define DELAY_MS 1000
 #define DELAY_MIN_MS 100
 #define DELAY_MAX_MS 3600000
@@ -89,21 +88,16 @@ static int read_values(struct top_options *options, const char *command)
 
 /* ---- one look ---- */
 
-static double mib(uint64_t bytes)
-{
-    return (double)bytes / MIB;
-}
-
 static void print_summary(const Belay__Wire__JobStatus *job, enum job_state state)
 {
     const Belay__Wire__LineStatus *line = job->n_lines > 0 ? job->lines[job->n_lines - 1] : NULL;
     escape_print(stdout, job->job);
     printf(": %s, epoch %" PRIu32 ", newest committed line %" PRIu64 ", images %.1f MiB\n",
-           job_state_name(state), job->epoch, job->newest_line, mib(job->held_bytes));
+           job_state_name(state), job->epoch, job->newest_line, render_mib(job->held_bytes));
     if (line)
         printf("  line %" PRIu64 " %s: dirty %.1f of %.1f MiB, pause %.1f ms, total %.1f ms\n", line->line,
-               line_state_name(line_state_from(line->line_state, line->state)), mib(line->dirty_bytes),
-               mib(line->image_bytes), line->pause_ms, line->total_ms);
+               line_state_name(line_state_from(line->line_state, line->state)), render_mib(line->dirty_bytes),
+               render_mib(line->image_bytes), line->pause_ms, line->total_ms);
 }
 
 static void print_rank(const Belay__Wire__NodeStatus *node, const Belay__Wire__RankStatus *rank)
@@ -111,8 +105,8 @@ static void print_rank(const Belay__Wire__NodeStatus *node, const Belay__Wire__R
     const Belay__Wire__LoadStatus *load = rank->loading;
     printf("  %6" PRIu32 " %8" PRIu32, rank->rank, rank->pid);
     if (load) {
-        printf(" %10.1f %10.1f %8" PRIu64 " %9.1f", mib(load->here_bytes), mib(load->bytes), load->faults,
-               load->rate / MIB);
+        printf(" %10.1f %10.1f %8" PRIu64 " %9.1f", render_mib(load->here_bytes), render_mib(load->bytes),
+               load->faults, load->rate / RENDER_MIB);
         if (load->to_go_ms > 0)
             printf(" %8.1f", load->to_go_ms / 1e3);
         else

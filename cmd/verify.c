@@ -20,7 +20,6 @@
 
 #define ROUNDS 10u   /* lines may commit meanwhile, and are brought into the images */
 #define PAUSE_MS 100 /* between rounds */
-#define MIB (1024.0 * 1024.0)
 
 static const struct argp_option rows[] = {OPTION_JSON, {0}};
 
@@ -258,7 +257,7 @@ static void print_text(const struct finding *finding)
         printf(", %" PRIu32 " of what ranks share", finding->shared);
     if (finding->parities > 0)
         printf(", parity of %" PRIu32 " slots", finding->parities);
-    printf(" (%.1f MiB) agree\n", (double)finding->bytes / MIB);
+    printf(" (%.1f MiB) agree\n", (double)finding->bytes / RENDER_MIB);
 }
 
 static int report(const char *job, const struct round *round, bool is_json)

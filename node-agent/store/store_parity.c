@@ -28,23 +28,23 @@ static int look(int fd, uint64_t line, uint64_t *bytes, struct belay_error *err)
     return is_of_line ? 0 : belay_error_set(err, EINVAL, "parity is of another line");
 }
 
-static void name_spare(const struct store *store, uint32_t slot, uint32_t which, char *name)
+static void name_spare(const struct store *store, uint64_t line, uint32_t number,
+                       char name[KEEPER_NAME_BYTES])
 {
-    snprintf(name, KEEPER_NAME_BYTES, "%s/spare/%llu/%u", store->job, (unsigned long long)store->images.line,
-             2 * slot + which);
+    snprintf(name, KEEPER_NAME_BYTES, "%s/spare/%llu/%u", store->job, (unsigned long long)line, number);
 }
 
 static int put_spare(struct store *store, uint32_t slot, uint32_t which, int fd, struct belay_error *err)
 {
     char name[KEEPER_NAME_BYTES];
-    name_spare(store, slot, which, name);
+    name_spare(store, store->images.line, 2 * slot + which, name);
     return keeper_put(store->keeper, name, fd, err);
 }
 
 static void drop_in_keeper(struct store *store, uint32_t slot, uint32_t which)
 {
     char name[KEEPER_NAME_BYTES];
-    name_spare(store, slot, which, name);
+    name_spare(store, store->images.line, 2 * slot + which, name);
     keeper_drop(store->keeper, name, NULL);
 }
 
@@ -112,7 +112,7 @@ int store_adopt_spare(struct store *store, uint64_t line, uint32_t number, int f
     char name[KEEPER_NAME_BYTES];
     if (line == store->images.line && line > 0)
         return add(store, &found, err);
-    snprintf(name, sizeof name, "%s/spare/%llu/%u", store->job, (unsigned long long)line, number);
+    name_spare(store, line, number, name);
     keeper_drop(store->keeper, name, NULL);
     close(fd);
     return 0;
