@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cmd/exit_codes.h"
+#include "cmd/joined.h"
 #include "cmd/layout.h"
 #include "cmd/records.h"
 #include "common/util/log.h"
@@ -287,17 +288,23 @@ Belay__Wire__JobStatus *tool_ask(const struct tool *tool, const char *job)
 }
 
 /* The agent of the first node may be a new one, which knows nothing of a job that goes on without that node.
- */
+ * Some of the others may have been left out as well. */
 static Belay__Wire__JobStatus *ask_others(const struct tool *tool, const char *job)
 {
     struct tool other;
     struct belay_error err;
     Belay__Wire__JobStatus *status = NULL;
-    for (uint32_t i = 1; i < PLACEMENT_NODES_MAX && !status; i++) {
+    for (uint32_t i = 1; i < PLACEMENT_NODES_MAX; i++) {
         if (open_agent_of(tool, i, &other) < 0)
             continue;
-        status = ask_agent(&other, job, &err);
+        Belay__Wire__JobStatus *its = ask_agent(&other, job, &err);
         tool_close(&other);
+        if (!its || (status && !joined_is_newer(its, status))) {
+            job_status_free(its);
+        } else {
+            job_status_free(status);
+            status = its;
+        }
     }
     return status;
 }

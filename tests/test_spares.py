@@ -131,6 +131,27 @@ def test_a_restart_has_the_spares_again(sandbox, programs):
     sandbox.assert_clean()
 
 
+@pytest.mark.parametrize("changes_files, ends", [(False, "held"), pytest.param(True, "held", marks=pytest.mark.campaign),
+                                                 pytest.param(True, "as usual", marks=pytest.mark.campaign)])
+def test_a_spare_leaves_files_to_others(sandbox, programs, changes_files, ends):
+    """It has another agent, which knows of no line, and soon the job is over: where others keep files is not the spare's."""
+    options = ["--halt-after-lines", "4"] if ends == "held" else []
+    job = sandbox.run(workload(programs), options=[*with_spares(2, 1), *options], trace=changes_files)
+    job.wait_lines()
+    os.kill(agent_of(job, 2), signal.SIGKILL)
+    wait_said(job, "the agent of node 2, a spare, has gone")
+    job.kill_rank(1)
+    if ends == "held":
+        assert job.wait() == 82
+        job.restart()
+        assert job.wait_epoch(3)["history"][-1]["restored_line"] >= 4
+    else:
+        assert states(job.wait_epoch(2)) == ["member", "member", "spare"]
+    job.finish()
+    assert_same_result(job)
+    sandbox.assert_clean()
+
+
 def test_spares_count_for_min_nodes(sandbox, programs):
     """With a spare in the place of the lost node there are as many nodes as before."""
     job = sandbox.run(workload(programs), options=[*with_spares(2, 1), "--min-nodes", "2"])

@@ -349,8 +349,9 @@ static bool is_given_up(const struct job *job)
 
 /*
  * A folder for all nodes is the first one's to remove. It is not a spare's, nor that of a node whose arbiter
- * is gone: others may have gone on with the job, and keep files there. Nor may any host remove it while an
- * arbiter on another one has claimed the job, or while a restart from archived lines may need it.
+ * is gone: others may have gone on with the job, and keep files there. Nor is it that of a node without images
+ * of a job whose images are kept. Nor may any host remove it while an arbiter on another one has claimed the
+ * job, or while a restart from archived lines may need it.
  */
 static bool may_remove_undo(const struct job *job)
 {
@@ -358,7 +359,9 @@ static bool may_remove_undo(const struct job *job)
     bool is_archived = job->archive.oldest > 0 || (job->is_retrieved && !job->last_leases.has_opened);
     if (is_archived || undo_is_claimed_elsewhere(&job->undo))
         return false;
-    return !is_anothers || (job->epoch_number > 0 && !job->is_abandoned);
+    if (!is_anothers)
+        return true;
+    return job->membership && job_is_member(job) && !job->is_abandoned && !job->is_kept_by_others;
 }
 
 /* The list of what restarts have made. */
@@ -382,6 +385,7 @@ void job_forget(struct job *job)
         HASH_DEL(job->agent->jobs, job);
     put_back_leave(job->put_back);
     job_find_archive(job);
+    bool removes_undo = may_remove_undo(job) && !job->agent->leaves_jobs && !job->owes_files;
     archiver_leave(job->archiver);
     retrieval_leave(job->retrieval);
     if (!job->agent->leaves_jobs)
@@ -402,7 +406,7 @@ void job_forget(struct job *job)
     store_destroy(job->store, true);
     streams_release(&job->streams, job->agent->keeper, job->name);
     parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);
-    if (may_remove_undo(job) && !job->agent->leaves_jobs && !job->owes_files)
+    if (removes_undo)
         undo_remove(&job->undo);
     if (!job->agent->leaves_jobs)
         epoch_record_remove(job->agent->rundir, job->name);
@@ -431,6 +435,7 @@ void job_end(struct job *job, enum job_state state, bool keep_images)
     bool is_of_use =
         job->owes_files || (keep_images && (job->is_awaited || store_newest_line(job->store) > 0));
     bool is_kept = !job->is_unwanted && is_of_use;
+    job->is_kept_by_others = keep_images && !job->is_unwanted && !is_of_use;
     if (!is_kept) {
         store_drop_images(job->store);
         parcels_drop_before(&job->parcels, job->agent->keeper, job->name, UINT64_MAX);
@@ -501,6 +506,7 @@ static int begin(struct job *job, struct belay_error *err)
     job_become(job, job->epoch_number ? JOB_STATE_RESTARTING : JOB_STATE_STARTING);
     job_find_archive(job);
     job->is_stopping = job->is_abandoned = job->is_awaited = job->is_unwanted = false;
+    job->is_kept_by_others = false;
     job->message[0] = '\0';
     return 0;
 }

@@ -134,7 +134,7 @@ static int take_job(struct agent *agent, struct leftovers *all, struct leftover 
     if (!job->store || take_images(job, all, err) < 0)
         goto fail;
     bool has_line = store_newest_line(job->store) > 0;
-    job->owes_files = !has_line && undo_is_owing(&job->undo);
+    job->owes_files = !has_line && job_is_member(job) && undo_is_owing(&job->undo);
     job->is_awaited = is_arbiter_alive(job);
     if (!has_line && !job->owes_files && !job->is_awaited) {
         belay_error_set(err, ENOENT, "it has no committed line");
