@@ -72,8 +72,12 @@ def is_covered(status):
 
 def has_told_of_files(trial):
     """A file was changed while the disk was full, and not put back: the result may be another one, or none."""
-    was_told = any(words in trial.job.errors for words in ("it was not protected", "is not protected: its old content"))
-    return was_told and any(fault.kind == seeds.DISK for fault in trial.plan.faults())
+    return has_told(trial, "it was not protected") or has_told(trial, "is not protected: its old content")
+
+
+def has_told(trial, words):
+    """These, and the disk was full."""
+    return words in trial.job.errors and any(fault.kind == seeds.DISK for fault in trial.plan.faults())
 
 
 def reason_of(errors):
@@ -102,7 +106,7 @@ def wrong_in_history(trial):
     if len(seen) != len(set(seen)) and trial.has_one_space:
         return f"processes were not new: {trial.job.pids}"
     if not status:
-        return "its record is lost"
+        return "" if has_told(trial, 'the final status of job "job" cannot be written') else "its record is lost"
     for entry in status["history"]:
         least = trial.least_lines.get(entry["epoch"], 0)
         if entry["restored_line"] < least and not trial.exposure.is_excused:
