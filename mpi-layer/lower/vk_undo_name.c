@@ -235,6 +235,24 @@ static bool link_aside(const struct vk_undo_place *at, const char *kept, struct 
     return is_it;
 }
 
+/* Of a file that is no longer than this a copy costs no more than the calls that make it. */
+#define CHEAP_COPY_BYTES 4096
+
+/*
+ * Programs that lock a file take it for gone once it has no link (fstat): the last name of such a file is not
+ * replaced by a link of ours. A copy would lack what else the file's owner has said of it, as its access list.
+ */
+static bool may_be_a_lock(const struct vk_undo_place *at, const struct vk_undo_facts *facts)
+{
+    char path[300];
+    if (!S_ISREG(facts->id.mode) || facts->links != 1 || facts->bytes > CHEAP_COPY_BYTES ||
+        facts->id.uid != (uint32_t)raw0(SYS_geteuid))
+        return false;
+    char *end = vk_text_put_number(vk_text_put(path, "/proc/self/fd/"), (uint64_t)at->fd);
+    vk_text_put(vk_text_put(end, "/"), at->name);
+    return raw3(SYS_llistxattr, path, NULL, 0) <= 0;
+}
+
 /*
  * A link costs nothing, and it is the file itself that comes back; on another file system it has to be
  * copied. What belongs to somebody else is never copied: it would come back as ours. Nor does anything that
@@ -247,6 +265,11 @@ static enum vk_undo_reason set_aside(const struct vk_undo_place *at, const char 
     *is_copy = false;
     if (vk_undo_log_folder() < 0)
         return VK_UNDO_NOT_WRITTEN;
+    if (!gives_rights && may_be_a_lock(at, facts) && vk_undo_take_room(facts->disk_bytes) == VK_UNDO_NO_REASON &&
+        copy_aside(at, kept, facts) == 0) {
+        *is_copy = true;
+        return VK_UNDO_NO_REASON;
+    }
     if (!gives_rights && link_aside(at, kept, facts))
         return VK_UNDO_NO_REASON;
     if (facts->id.uid != (uint32_t)raw0(SYS_geteuid))

@@ -7,6 +7,7 @@
  * - linked: opened by a name that is removed; another one stays
  * - replaced: its name was removed and given to another file
  * - moved: renamed while open, and its folder as well
+ * - locks: removed while they are open, of which their links tell
  * - forbidden: read-only by its permissions, open to be written; later with none at all, in such a folder
  * - unnamed: O_TMPFILE, given a name in the middle
  * - once: names that cannot be given again, of a removed file and of one that had none from the beginning
@@ -23,6 +24,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -35,6 +37,7 @@
 #define MIB (1l << 20)
 #define PAGE 4096
 #define ENTRIES 400
+#define LOCKS 3
 
 struct held {
     struct program program;
@@ -42,6 +45,7 @@ struct held {
     long step;
     int scratch, again, copy, appended, reader;
     int linked, replaced, moved, forbidden, hidden, unnamed, gone, brief, memory;
+    int locks[LOCKS];
     volatile char *views[2];
     int listed, removed, place, link;
     int maps, status, thread_name, process_memory, asynchronous;
@@ -163,6 +167,40 @@ static void step_scratch(struct held *h)
     digest_all(h, h->appended);
 }
 
+/* ---- files that are locked, and are gone for whoever waits for the lock once they have no link ---- */
+
+static const long lock_lengths[LOCKS] = {0, 11, PAGE};
+
+static void make_lock(struct held *h, int i)
+{
+    char file[16], text[PAGE] = "in use\n";
+    snprintf(file, sizeof file, "lock-%d", i);
+    h->locks[i] = make(h, file, O_RDWR | O_EXCL, 0600);
+    check(h, write(h->locks[i], text, (size_t)lock_lengths[i]) == lock_lengths[i], "the lock's text");
+    check(h, flock(h->locks[i], LOCK_EX | LOCK_NB) == 0, "flock");
+}
+
+static void begin_locks(struct held *h)
+{
+    for (int i = 0; i < LOCKS; i++)
+        make_lock(h, i);
+}
+
+static void step_locks(struct held *h)
+{
+    char file[16];
+    struct stat st;
+    for (int i = 0; i < LOCKS; i++) {
+        check(h, fstat(h->locks[i], &st) == 0 && st.st_nlink == 1 && st.st_size == lock_lengths[i], "a lock's links");
+        if (h->step % 10 != 3 * i)
+            continue;
+        snprintf(file, sizeof file, "lock-%d", i);
+        check(h, unlink(name(h, file)) == 0 && fstat(h->locks[i], &st) == 0 && st.st_nlink == 0, "no link is left");
+        close(h->locks[i]);
+        make_lock(h, i);
+    }
+}
+
 /* ---- other names ---- */
 
 static void begin_names(struct held *h)
@@ -179,6 +217,7 @@ static void begin_names(struct held *h)
     snprintf(inside, sizeof inside, "%s/moved", name(h, "folder"));
     h->moved = open(inside, O_RDWR | O_CREAT, 0600);
     check(h, h->moved >= 0, inside);
+    begin_locks(h);
 }
 
 static void step_names(struct held *h)
@@ -203,6 +242,7 @@ static void step_names(struct held *h)
         check(h, rename(inside, other) == 0 && rename(other, inside) == 0, "a file's name");
     append_line(h, h->moved, "moved again");
     digest_all(h, h->moved);
+    step_locks(h);
 }
 
 /* ---- permissions ---- */
