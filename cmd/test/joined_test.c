@@ -10,7 +10,8 @@
 
 #define EPOCHS_MAX 4
 
-/* A node's answer, as it comes from its agent: joined_add() moves parts of it. The node was a member of `epochs`, up to a 0. */
+/* A node's answer, as it comes from its agent: joined_add() moves parts of it. The node was a member of
+ * `epochs`, up to a 0. */
 static Belay__Wire__JobStatus *answer_of(uint32_t number, Belay__Wire__JobState state, uint32_t epoch,
                                          const uint32_t *epochs)
 {

@@ -240,7 +240,8 @@ static bool link_aside(const struct vk_undo_place *at, const char *kept, struct 
 
 /*
  * Programs that lock a file take it for gone once it has no link (fstat): the last name of such a file is not
- * replaced by a link of ours. A copy would lack what else the file's owner has said of it, as its access list.
+ * replaced by a link of ours. A copy would lack what else the file's owner has said of it, as its access
+ * list.
  */
 static bool may_be_a_lock(const struct vk_undo_place *at, const struct vk_undo_facts *facts)
 {
@@ -265,8 +266,8 @@ static enum vk_undo_reason set_aside(const struct vk_undo_place *at, const char 
     *is_copy = false;
     if (vk_undo_log_folder() < 0)
         return VK_UNDO_NOT_WRITTEN;
-    if (!gives_rights && may_be_a_lock(at, facts) && vk_undo_take_room(facts->disk_bytes) == VK_UNDO_NO_REASON &&
-        copy_aside(at, kept, facts) == 0) {
+    if (!gives_rights && may_be_a_lock(at, facts) &&
+        vk_undo_take_room(facts->disk_bytes) == VK_UNDO_NO_REASON && copy_aside(at, kept, facts) == 0) {
         *is_copy = true;
         return VK_UNDO_NO_REASON;
     }

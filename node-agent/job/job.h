@@ -82,14 +82,14 @@ struct job {
     struct connection *arbiter;   /* NULL: none (any more) */
     bool has_arbiter;             /* it was opened by one */
     struct job_last_leases last_leases;
-    bool is_stopping;      /* belay stop */
-    bool is_abandoned;     /* the arbiter went without closing the job */
-    bool is_awaited;       /* taken up from a killed agent; its arbiter lives and will continue it */
+    bool is_stopping;       /* belay stop */
+    bool is_abandoned;      /* the arbiter went without closing the job */
+    bool is_awaited;        /* taken up from a killed agent; its arbiter lives and will continue it */
     bool is_kept_by_others; /* it has ended, its images are kept, and none of them are here */
-    bool is_unwanted;      /* `belay clean` came while its launch was ending: nothing is kept */
-    uint32_t epoch_number; /* of the newest epoch */
-    uint32_t ranks;        /* 0: not known yet */
-    struct epoch *epoch;   /* NULL: between epochs */
+    bool is_unwanted;       /* `belay clean` came while its launch was ending: nothing is kept */
+    uint32_t epoch_number;  /* of the newest epoch */
+    uint32_t ranks;         /* 0: not known yet */
+    struct epoch *epoch;    /* NULL: between epochs */
     struct line *line;
     struct store *store;
     struct membership *membership;       /* this node's part in its epochs, and the records of them */

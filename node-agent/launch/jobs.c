@@ -349,9 +349,9 @@ static bool is_given_up(const struct job *job)
 
 /*
  * A folder for all nodes is the first one's to remove. It is not a spare's, nor that of a node whose arbiter
- * is gone: others may have gone on with the job, and keep files there. Nor is it that of a node without images
- * of a job whose images are kept. Nor may any host remove it while an arbiter on another one has claimed the
- * job, or while a restart from archived lines may need it.
+ * is gone: others may have gone on with the job, and keep files there. Nor is it that of a node without
+ * images of a job whose images are kept. Nor may any host remove it while an arbiter on another one has
+ * claimed the job, or while a restart from archived lines may need it.
  */
 static bool may_remove_undo(const struct job *job)
 {

@@ -191,11 +191,13 @@ static void step_locks(struct held *h)
     char file[16];
     struct stat st;
     for (int i = 0; i < LOCKS; i++) {
-        check(h, fstat(h->locks[i], &st) == 0 && st.st_nlink == 1 && st.st_size == lock_lengths[i], "a lock's links");
+        check(h, fstat(h->locks[i], &st) == 0 && st.st_nlink == 1 && st.st_size == lock_lengths[i],
+              "a lock's links");
         if (h->step % 10 != 3 * i)
             continue;
         snprintf(file, sizeof file, "lock-%d", i);
-        check(h, unlink(name(h, file)) == 0 && fstat(h->locks[i], &st) == 0 && st.st_nlink == 0, "no link is left");
+        bool has_gone = unlink(name(h, file)) == 0 && fstat(h->locks[i], &st) == 0 && st.st_nlink == 0;
+        check(h, has_gone, "no link is left");
         close(h->locks[i]);
         make_lock(h, i);
     }
