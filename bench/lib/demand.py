@@ -29,6 +29,11 @@ SCHEMES = ("PARTNER", "XOR", "RS:2+2")
 DEADLINE_S = 300
 POLL_S = 0.002
 WAITED = 200  # ranges; nothing else comes before the rank has waited for so many
+LOADER_TARGET = 1 / 0.8  # of the time that the image takes when nobody runs
+LOADER_RATES_MB_S = (100, None)
+PARITY_TARGET = 2  # the first step, against that from a copy
+TRACK_MS, TRACK_LINES = 20, 5  # more for a line at most; lines of a job
+WHOLE = re.compile(r"has come in ([0-9.]+) ms")
 COME = re.compile(r"of ranges that were waited for half came within ([0-9.]+) ms, the fastest within ([0-9.]+) ms")
 
 
@@ -192,3 +197,58 @@ def measure_demand_faults(environment, pairs):
                 found.append((fastest_ms, half_ms))
         results.append(Result("demand-faults", scheme, "ms", found, FAULT_TARGET))
     return results
+
+
+def measure_demand_loader(environment, pairs):
+    """Until the whole image of a rank has come that runs meanwhile, against --restore eager, with which nobody runs."""
+    results = []
+    for rate in LOADER_RATES_MB_S:
+        found = []
+        for i in range(pairs):
+            order = ("eager", "demand") if i % 2 == 0 else ("demand", "eager")
+            times = {restore: _whole_ms(environment, restore, rate) for restore in order}
+            found.append((times["eager"], times["demand"]))
+        results.append(Result("demand-loader", str(rate or "max"), "ms", found, LOADER_TARGET))
+    return results
+
+
+def _whole_ms(environment, restore, rate):
+    with MovingJob(environment, _memory(environment, PART_MIB, LITTLE), "--restore", restore, rate=rate) as job:
+        job.wait_steps(2)
+        job.checkpoint()
+        job.checkpoint()
+        job.lose()
+        return job.status()["history"][-1]["fetch_ms"] if restore == "eager" else job.find_in_log(WHOLE)[0]
+
+
+def measure_demand_parity(environment, pairs):
+    """The first step after the loss with an image that comes from parity, against one that comes from a copy."""
+    found = {scheme: [] for scheme in SCHEMES}
+    for i in range(pairs):
+        for scheme in SCHEMES if i % 2 == 0 else SCHEMES[::-1]:
+            with MovingJob(environment, _memory(environment, PART_MIB, PERCENT * 10), "--restore", "demand", "--redundancy",
+                           scheme) as job:
+                job.wait_steps(2)
+                job.checkpoint()
+                job.checkpoint()
+                found[scheme].append(job.lose()[STEPS[0]])
+    return [Result("demand-parity", scheme, "ms", list(zip(found[SCHEMES[0]], found[scheme])), PARITY_TARGET) for scheme in SCHEMES[1:]]
+
+
+def measure_demand_track(environment, pairs):
+    """Lines of a job that notes what is touched, and has a window to ask for it, against one that restarts eagerly."""
+    found = []
+    for i in range(pairs):
+        order = ("eager", "demand") if i % 2 == 0 else ("demand", "eager")
+        lines = {restore: _lines_ms(environment, restore) for restore in order}
+        found += list(zip(lines["eager"], lines["demand"]))
+    more = [(base, ours - base) for base, ours in found]
+    return [Result("demand-track", "line", "ms", found), Result("demand-track", "more", "ms", more, TRACK_MS, is_absolute=True)]
+
+
+def _lines_ms(environment, restore):
+    with MovingJob(environment, _memory(environment, PART_MIB, PERCENT * 10), "--restore", restore) as job:
+        job.wait_steps(2)
+        job.checkpoint()
+        job.checkpoint()
+        return [job.checkpoint()["total_ms"] for _ in range(TRACK_LINES)]
