@@ -194,13 +194,14 @@ static bool are_roots_sound(const Belay__Wire__NodeState *message)
            message->n_refuted % NUMBERS == 0 && message->n_refuted / NUMBERS <= STREAMS_MAX_RANKS;
 }
 
-/* Tables of all parts or of none; sets are of a sound code. */
+/* Tables of all parts or of none; sets are of a sound code. Of a slot there may be what is committed, what is
+ * staged, and what is of a former set. */
 static bool is_parity_sound(const Belay__Wire__NodeState *message)
 {
     const struct parity_holding *parities = (const struct parity_holding *)(const void *)message->parities;
 
     if ((message->n_tables != 0 && message->n_tables != message->n_held) ||
-        message->n_parities % PARITY_NUMBERS || message->n_parities / PARITY_NUMBERS > STREAMS_MAX_RANKS)
+        message->n_parities % PARITY_NUMBERS || message->n_parities / PARITY_NUMBERS > 3 * STREAMS_MAX_RANKS)
         return false;
     for (size_t i = 0; i < message->n_parities / PARITY_NUMBERS; i++)
         if (parities[i].parity == 0 || parities[i].parity > parities[i].data ||

@@ -125,16 +125,23 @@ static pid_t find_feeder(pid_t child)
     return found;
 }
 
-static void tell_agent(pid_t pid, bool is_waited_for)
+static void tell_feeder(pid_t pid)
+{
+    shares_note(
+        &(struct share_note){.kind = SHARE_CHILD, .fd = -1, .id = pid, .kernel_id = SHARE_CHILD_FEEDS});
+}
+
+/* Returns whether it, or one that it has started, feeds the rank. */
+static bool tell_agent(pid_t pid, bool is_waited_for)
 {
     int flags = (is_waited_for ? SHARE_CHILD_AWAITED : 0) | (has(&former, pid) ? 0 : SHARE_CHILD_NEW) |
                 (runs_own_program(pid) ? SHARE_CHILD_OWN_PROGRAM : 0);
     pid_t feeder = flags ? 0 : find_feeder(pid);
-    if (feeder) {
-        flags = SHARE_CHILD_FEEDS;
-        pid = feeder;
-    }
-    shares_note(&(struct share_note){.kind = SHARE_CHILD, .fd = -1, .id = pid, .kernel_id = flags});
+    if (feeder)
+        tell_feeder(feeder);
+    else
+        shares_note(&(struct share_note){.kind = SHARE_CHILD, .fd = -1, .id = pid, .kernel_id = flags});
+    return feeder;
 }
 
 /* As wait(2) would tell it. */
@@ -150,20 +157,21 @@ static int status_of(const siginfo_t *info)
     }
 }
 
-static void note_one(pid_t pid, bool is_waited_for, struct pids *running)
+/* Returns whether it feeds the rank. */
+static bool note_one(pid_t pid, bool is_waited_for, struct pids *running)
 {
     siginfo_t info = {.si_pid = 0};
     if (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) < 0)
-        return; /* none of ours, or not there any more */
+        return false; /* none of ours, or not there any more */
     bool runs = info.si_pid != pid;
     vk_child_add(&(struct vk_child){.known = (uint32_t)pid,
                                     .group = (uint32_t)vk_id_known(getpgid(pid)),
                                     .status = runs ? SIGKILL : status_of(&info),
                                     .ran = runs});
     if (!runs)
-        return;
-    tell_agent(pid, is_waited_for);
+        return false;
     add(running, pid);
+    return tell_agent(pid, is_waited_for);
 }
 
 /* Those that an earlier restart has taken stay in the list; those of the process are put behind them. */
@@ -178,38 +186,44 @@ static void forget_own(void)
 
 /*
  * A child of a child whose parent has ended is nobody's that the kernel would name, but stays in the group.
- * All processes are looked at only if the rank reads what another one writes.
+ * All processes are looked at only if the rank reads what another one writes. Returns whether one feeds it.
  */
-static void note_orphans(void)
+static bool note_orphans(void)
 {
+    bool has_feeder = false;
     DIR *all = feeds_are_read() ? opendir("/proc") : NULL;
     pid_t own = getpid(), group = getpgrp();
     for (const struct dirent *entry; all && (entry = readdir(all));) {
         pid_t pid = (pid_t)atoi(entry->d_name);
-        if (pid > 0 && pid != own && getpgid(pid) == group && feeds_program(pid))
-            shares_note(&(struct share_note){
-                .kind = SHARE_CHILD, .fd = -1, .id = pid, .kernel_id = SHARE_CHILD_FEEDS});
+        if (pid > 0 && pid != own && getpgid(pid) == group && feeds_program(pid)) {
+            tell_feeder(pid);
+            has_feeder = true;
+        }
     }
     if (all)
         closedir(all);
+    return has_feeder;
 }
 
 void children_note(void)
 {
     struct pids all = {0}, running = {0};
     siginfo_t info;
+    bool has_feeder = false;
     forget_own();
     if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0) {
         bool is_waited_for = is_awaited();
         list_all(&all);
         for (size_t i = 0; i < all.count; i++)
             if (!has(&library, all.all[i]))
-                note_one(all.all[i], is_waited_for, &running);
+                has_feeder |= note_one(all.all[i], is_waited_for, &running);
         free(all.all);
     }
     free(former.all);
     former = running;
-    note_orphans();
+    has_feeder |= note_orphans();
+    if (!has_feeder && former.count > 0 && feeds_may_come())
+        tell_feeder(former.all[0]);
 }
 
 /* ---- a restart ---- */

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -12,9 +13,17 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "common/util/array.h"
 #include "mpi-layer/lower/fd_record.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/sockets.h"
+
+/* Of this process, so not in an image: ends that nobody fed at the line before. */
+struct fed_ends {
+    uint64_t *inodes;
+    size_t count, room;
+};
+static struct fed_ends former;
 
 #define FIRST_PTS_MAJOR 136 /* UNIX98_PTY_SLAVE_MAJOR: 2^20 terminals */
 
@@ -74,12 +83,42 @@ static bool has_writer(const struct fd_record *pipe)
     return false;
 }
 
+static bool is_fed_end(const struct fd_record *record)
+{
+    return (is_pipe_end(record, O_WRONLY) && !has_writer(record)) || is_torn_pair(record);
+}
+
 bool feeds_are_read(void)
 {
     for (uint64_t i = 0; i < VK->fd_count; i++)
-        if (is_pipe_end(&VK->fds[i], O_WRONLY) && !has_writer(&VK->fds[i]))
+        if (is_fed_end(&VK->fds[i]))
             return true;
-    return has_torn_pair();
+    return false;
+}
+
+/* The kernel's number of a pipe or socket, which no other one gets while it is open. */
+static bool has_end(const struct fed_ends *ends, uint64_t inode)
+{
+    for (size_t i = 0; i < ends->count; i++)
+        if (ends->inodes[i] == inode)
+            return true;
+    return false;
+}
+
+bool feeds_may_come(void)
+{
+    struct fed_ends now = {0};
+    bool is_new = false;
+    for (uint64_t i = 0; i < VK->fd_count; i++) {
+        uint64_t inode = VK->fds[i].id.inode;
+        if (!is_fed_end(&VK->fds[i]) || array_reserve(&now.inodes, now.count + 1, &now.room) < 0)
+            continue;
+        now.inodes[now.count++] = inode;
+        is_new |= !has_end(&former, inode);
+    }
+    free(former.inodes);
+    former = now;
+    return is_new;
 }
 
 /* The slave's side of a terminal whose master the rank has. */

@@ -17,4 +17,11 @@ bool feeds_program(pid_t pid);
 /* Does the rank read a pipe, or have one end of a pair, whose other end must be in another process? */
 bool feeds_are_read(void);
 
+/*
+ * Is there such an end that there was not at the last call? For a line at which no process was found that
+ * feeds the rank: the other end may be on its way from one process to the next (SCM_RIGHTS), and in nobody's
+ * table of descriptors.
+ */
+bool feeds_may_come(void);
+
 #endif

@@ -44,7 +44,7 @@ bool wire_send_state(const struct epoch_state *state, struct sent_state *receive
         message = belay__wire__node_state__unpack(NULL, belay__wire__node_state__pack(&sent, bytes), bytes);
     is_accepted = message && epoch_message_to_state(message, &received->state) == 0 &&
                   received->state.held_count <= MAX_RANKS && received->state.refuted_count <= MAX_REFUTED &&
-                  received->state.parity_count <= 2 * MAX_RANKS;
+                  received->state.parity_count <= MAX_PARITIES;
     if (is_accepted && received->state.roots)
         memcpy(received->roots, received->state.roots,
                2 * received->state.held_count * sizeof(*received->roots));

@@ -333,6 +333,8 @@ enum message_type {
 /* Who takes a word or an order on its node. */
 enum layer { LAYER_MEMBER = 0, LAYER_BRANCH, LAYER_COORDINATOR };
 
+#define MAX_PARITIES (3 * MAX_RANKS) /* of a node: of each slot what is committed, staged, and of a former set */
+
 struct sent_state {
     struct epoch_state state;
     uint32_t ranks[MAX_RANKS];
@@ -341,7 +343,7 @@ struct sent_state {
     struct digest roots[2 * MAX_RANKS];
     struct refuted refuted[MAX_REFUTED];
     struct holding tables[MAX_RANKS];
-    struct parity_holding parities[3 * MAX_RANKS];
+    struct parity_holding parities[MAX_PARITIES];
 };
 
 struct message {
