@@ -106,6 +106,17 @@ def test_a_child_that_runs_for_ever(sandbox, programs):
     assert "has child processes that run" in job.errors, job.errors
 
 
+def test_an_end_of_a_pipe_on_its_way(sandbox, programs):
+    """No process has it, and one of the rank's may get it: one line waits for that, and no more."""
+    job = sandbox.run(programs.test_program("children", "--mode", "handing", "--steps", 60, "--seconds", 3, ranks=2), interval="200ms")
+    job.wait_step(35)
+    job.wait_committed(newest_line(job.status()) + 2)
+    job.finish()
+    assert "reads what a process of its own writes" in job.errors, job.errors
+    assert_same_result(job)
+    assert job.status()["epoch"] == 1
+
+
 @pytest.mark.parametrize("method, reason", [("fork", "a forked process"), ("spawn", "reads what a process of its own"),
                                             ("forkserver", "reads what a process of its own")])
 def test_a_pool_of_workers(sandbox, method, reason):

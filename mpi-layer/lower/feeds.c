@@ -17,6 +17,7 @@
 #include "mpi-layer/lower/fd_record.h"
 #include "mpi-layer/lower/gate.h"
 #include "mpi-layer/lower/sockets.h"
+#include "mpi-layer/lower/vk_fd.h"
 
 /* Of this process, so not in an image: ends that nobody fed at the line before. */
 struct fed_ends {
@@ -39,21 +40,23 @@ static bool is_read(const struct stat *pipe)
     return false;
 }
 
-static bool is_own_socket(const struct stat *socket)
+static bool is_own_socket(uint64_t inode)
 {
     for (uint64_t i = 0; i < VK->fd_count; i++)
-        if (S_ISSOCK(VK->fds[i].id.mode) && VK->fds[i].id.inode == socket->st_ino)
+        if (S_ISSOCK(VK->fds[i].id.mode) && VK->fds[i].id.inode == inode)
             return true;
     return false;
 }
 
-/* One end of a pair that this process has made; its other end is elsewhere. */
+/* One end of a pair that this process has made; its other end is elsewhere. Of one that has both, a restart
+ * may lack what is on its way in it, and that is all. */
 static bool is_torn_pair(const struct fd_record *record)
 {
     struct sockaddr_un peer;
     struct ucred maker;
     socklen_t peer_bytes = sizeof peer, maker_bytes = sizeof maker;
     return record->kind == FD_SOCKET && !sockets_are_whole(record) &&
+           !is_own_socket(vk_fd_other_end(record->fd)) &&
            getpeername(record->fd, (struct sockaddr *)&peer, &peer_bytes) == 0 &&
            peer.sun_family == AF_UNIX && peer_bytes <= sizeof peer.sun_family &&
            getsockopt(record->fd, SOL_SOCKET, SO_PEERCRED, &maker, &maker_bytes) == 0 &&
@@ -144,7 +147,7 @@ static bool is_feed(int folder, const char *name)
         return is_read(&file);
     if (S_ISCHR(file.st_mode))
         return is_own_terminal(&file);
-    return S_ISSOCK(file.st_mode) && !is_own_socket(&file) && has_torn_pair();
+    return S_ISSOCK(file.st_mode) && !is_own_socket(file.st_ino) && has_torn_pair();
 }
 
 bool feeds_program(pid_t pid)

@@ -11,6 +11,9 @@
  *
  * --mode long: also another program that runs for ever. After a restart it has been killed: a handler of
  * SIGCHLD hears of it, and waiting tells so, once. Then there is a new one.
+ *
+ * --mode handing: only that one, and in the second half of the steps a pipe whose writing end is on its way
+ * (SCM_RIGHTS). Not for restarts: what is on its way does not come back.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -217,25 +220,74 @@ static void feeding(void)
     digest_add_number(&program.digest, strlen(text));
 }
 
+/* ---- an end that nobody has for a while ---- */
+
+static int reader, way[2];
+
+static struct msghdr *message_with(int **fd)
+{
+    static union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    static char byte = 'w';
+    static struct iovec data = {.iov_base = &byte, .iov_len = 1};
+    static struct msghdr message;
+    message = (struct msghdr){
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    control.head = (struct cmsghdr){
+        .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS, .cmsg_len = CMSG_LEN(sizeof(int))};
+    *fd = (int *)(void *)CMSG_DATA(&control.head);
+    return &message;
+}
+
+static void send_writer(void)
+{
+    int ends[2], *sent;
+    struct msghdr *message = message_with(&sent);
+    CHECK(pipe(ends) == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, way) == 0);
+    *sent = ends[1];
+    CHECK(sendmsg(way[0], message, 0) == 1);
+    close(ends[1]);
+    reader = ends[0];
+}
+
+static void take_writer(void)
+{
+    int *got;
+    char read_back = 0;
+    struct msghdr *message = message_with(&got);
+    CHECK(recvmsg(way[1], message, 0) == 1 && *got >= 0);
+    CHECK(write(*got, "x", 1) == 1 && read(reader, &read_back, 1) == 1 && read_back == 'x');
+    digest_add_number(&program.digest, (uint64_t)read_back);
+}
+
 int main(int argc, char **argv)
 {
     struct sigaction action = {.sa_sigaction = on_child, .sa_flags = SA_SIGINFO | SA_RESTART};
     MPI_Init(&argc, &argv);
     program_begin(&program, "children", argc, argv);
-    bool is_long = !strcmp(program.mode, "long");
+    bool is_handing = !strcmp(program.mode, "handing");
+    bool is_long = is_handing || !strcmp(program.mode, "long");
     if (is_long)
         sigaction(SIGCHLD, &action, NULL);
     for (step = 1; step <= program.steps; step++) {
         if (is_long)
             long_one();
+        if (is_handing && step == program.steps / 2)
+            send_writer();
         if (!strcmp(program.mode, "feeding"))
             feeding();
-        command();
-        worker();
-        ended();
+        if (!is_handing) {
+            command();
+            worker();
+            ended();
+        }
         MPI_Barrier(MPI_COMM_WORLD);
         program_step(&program, step);
     }
+    if (is_handing)
+        take_writer();
     program_end(&program);
     MPI_Finalize();
     return 0;
