@@ -333,7 +333,7 @@ enum message_type {
 /* Who takes a word or an order on its node. */
 enum layer { LAYER_MEMBER = 0, LAYER_BRANCH, LAYER_COORDINATOR };
 
-#define MAX_PARITIES (3 * MAX_RANKS) /* of a node: of each slot what is committed, staged, and of a former set */
+#define MAX_PARITIES (3 * MAX_RANKS) /* of each slot what is committed, staged, and of a former set */
 
 struct sent_state {
     struct epoch_state state;
