@@ -22,6 +22,12 @@ int file_id_at(int folder, const char *name, struct file_id *id)
     return 0;
 }
 
+bool file_id_is_named(const struct file_id *id, const char *path)
+{
+    struct file_id found;
+    return path[0] == '/' && file_id_at(AT_FDCWD, path, &found) == 0 && file_id_is_same(&found, id);
+}
+
 bool file_id_is_at(int fd, int folder, const char *name)
 {
     struct stat held, named;

@@ -57,6 +57,9 @@ static inline bool file_id_is_same(const struct file_id *one, const struct file_
  */
 int file_id_at(int folder, const char *name, struct file_id *id);
 
+/* Does this absolute path lead to the file now (a link at its end is not followed)? False for other paths. */
+bool file_id_is_named(const struct file_id *id, const char *path);
+
 /*
  * Is what is open what a name in a folder stands for now (links are not followed)? A lock is none if another
  * file, or no file, has the name since: whoever held it before has removed the file.

@@ -58,12 +58,6 @@ static uint32_t add(int fd)
 
 /* ---- which they are ---- */
 
-static bool leads_to(const char *path, const struct file_id *id)
-{
-    struct file_id found;
-    return path[0] == '/' && file_id_at(AT_FDCWD, path, &found) == 0 && file_id_is_same(&found, id);
-}
-
 /* The kernel says so of the name that was opened; there are files that are called so. */
 static bool looks_deleted(const char *path)
 {
@@ -91,7 +85,7 @@ static bool may_be_opened(const struct fd_record *record, const char *path)
     if (user == 0 || (record->status_flags & O_PATH))
         return true;
     if (record->id.uid == user) /* who may give himself all rights */
-        return !VK->has_changed_folders || leads_to(path, &record->id);
+        return !VK->has_changed_folders || file_id_is_named(&record->id, path);
     return faccessat(AT_FDCWD, path, wanted, AT_EACCESS) == 0;
 }
 
@@ -112,7 +106,7 @@ static bool has_to_be_held(const struct fd_record *record, const char *path)
     if (record->kind != FD_FILE || record->same_as >= 0 ||
         (!S_ISREG(record->id.mode) && !S_ISDIR(record->id.mode)) || !strncmp(path, "/proc/", 6))
         return false;
-    if (looks_deleted(path) && !leads_to(path, &record->id))
+    if (looks_deleted(path) && !file_id_is_named(&record->id, path))
         return !may_be_sealed(record) && !is_beside(record, path);
     return !may_be_opened(record, path);
 }
@@ -226,7 +220,7 @@ static int open_lost_cwd(void)
     struct file_id id;
     if (file_id_at(AT_FDCWD, ".", &id))
         return -1;
-    bool has_path = getcwd(path, sizeof path) && leads_to(path, &id);
+    bool has_path = getcwd(path, sizeof path) && file_id_is_named(&id, path);
     return has_path ? -1 : open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 

@@ -61,12 +61,6 @@ static int access_of(const struct fd_record *record)
     return record->status_flags & O_ACCMODE;
 }
 
-static bool leads_to(const char *path, const struct file_id *id)
-{
-    struct file_id found;
-    return path[0] == '/' && file_id_at(AT_FDCWD, path, &found) == 0 && file_id_is_same(&found, id);
-}
-
 /* What is held is lost with its host; so is what only this host has. */
 static bool may_be_lost(const struct fd_record *record, const char *path)
 {
@@ -258,7 +252,7 @@ static enum travel note_file(struct fd_record *record, const char *path)
 {
     struct state state;
     const struct travel_slot *noted = find_noted(record);
-    bool has_path = record->links == 0 || (!record->held && leads_to(path, &record->id));
+    bool has_path = record->links == 0 || (!record->held && file_id_is_named(&record->id, path));
     if (!has_path)
         return TRAVEL_PATHLESS;
     if (noted) {

@@ -135,6 +135,23 @@ static void test_a_renamed_file_is_found(void **state)
     assert_int_equal(errno, ENOENT);
 }
 
+static void test_a_path_leads_to_it(void **state)
+{
+    (void)state;
+    char path[80];
+    struct file_id one = make("one"), other = make("other");
+    snprintf(path, sizeof path, "%s/one", top);
+    assert_true(file_id_is_named(&one, path));
+    assert_false(file_id_is_named(&other, path));
+    assert_false(file_id_is_named(&one, ""));
+    assert_int_equal(fchdir(folder), 0);
+    assert_false(file_id_is_named(&one, "one")); /* another process may be elsewhere */
+    assert_int_equal(chdir("/"), 0);
+    assert_int_equal(renameat(folder, "other", folder, "one"), 0);
+    assert_false(file_id_is_named(&one, path));
+    assert_true(file_id_is_named(&other, path));
+}
+
 static void test_a_fifo_does_not_hang(void **state)
 {
     (void)state;
@@ -154,6 +171,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_links_are_not_followed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_folders_behind_links_are_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_renamed_file_is_found, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_path_leads_to_it, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_fifo_does_not_hang, set_up, tear_down),
     };
     return cmocka_run_group_tests_name("file_id", tests, NULL, NULL);
