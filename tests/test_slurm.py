@@ -65,10 +65,12 @@ def test_srun_takes_lines(sandbox, programs):
     assert_same_result(job)
 
 
-def test_a_node_loses_its_power(sandbox, programs, cluster):
+@pytest.mark.parametrize("scheme", ["PARTNER", *(pytest.param(name, marks=pytest.mark.campaign) for name in ("XOR", "RS:2+2"))])
+def test_a_node_loses_its_power(sandbox, programs, cluster, scheme):
     """The ranks go on on the spare node, within the allocation, before Slurm has noticed."""
     program = workload(programs, ranks=4)
-    job = sandbox.allocate(program, [*SRUN, "-N4", "-n4"], ["-N5", "-n5", "-w", "n1", "--no-kill"], options=["--spares", "1"])
+    job = sandbox.allocate(program, [*SRUN, "-N4", "-n4"], ["-N5", "-n5", "-w", "n1", "--no-kill"],
+                           options=["--spares", "1", "--redundancy", scheme])
     line = job.kill_node("n3")
     status = job.wait_epoch(2, 60)
     assert status["history"][1]["restored_line"] >= line
