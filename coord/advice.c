@@ -8,6 +8,8 @@
 #define WEIGHT 0.25         /* of the newest line in the averages */
 #define MIN_COST_MS 0.01    /* clocks tell no less */
 #define LENGTHS_BETWEEN 2.0 /* a line in progress at most half of the time */
+#define SHORTEST_RETRY_MS 50
+#define WHOLE_FAILURES 5 /* in a row, after which the interval is waited for */
 
 double advice_optimum_ms(double cost_ms, double mtbf_ms)
 {
@@ -55,4 +57,15 @@ uint64_t advice_next_ms(uint64_t interval_ms, uint64_t age_ms, double pause_ms)
 {
     uint64_t left_ms = interval_ms > age_ms ? interval_ms - age_ms : 1, least_ms = (uint64_t)pause_ms;
     return left_ms > least_ms ? left_ms : least_ms;
+}
+
+uint64_t advice_retry_ms(uint64_t interval_ms, unsigned failures, uint64_t age_ms)
+{
+    uint64_t part_ms = failures < WHOLE_FAILURES ? interval_ms >> (WHOLE_FAILURES - failures) : interval_ms;
+    uint64_t least_ms = interval_ms < SHORTEST_RETRY_MS ? interval_ms : SHORTEST_RETRY_MS;
+    if (least_ms < age_ms)
+        least_ms = age_ms;
+    if (part_ms < least_ms)
+        part_ms = least_ms;
+    return part_ms ? part_ms : 1;
 }

@@ -48,4 +48,12 @@ uint64_t advice_interval_ms(const struct advice *advice, const struct advice_lim
  */
 uint64_t advice_next_ms(uint64_t interval_ms, uint64_t age_ms, double pause_ms);
 
+/*
+ * From now to the request of the next line after `failures` in a row that were aborted, of which the last was
+ * asked for age_ms ago. What has kept a line from being taken is often soon over, as a command that a rank
+ * waits for: a sixteenth of the interval, then twice as long after each other one, up to the whole. No less
+ * than the line has taken. Never 0.
+ */
+uint64_t advice_retry_ms(uint64_t interval_ms, unsigned failures, uint64_t age_ms);
+
 #endif

@@ -106,6 +106,18 @@ def test_a_child_that_runs_for_ever(sandbox, programs):
     assert "has child processes that run" in job.errors, job.errors
 
 
+@pytest.mark.campaign
+def test_an_aborted_line_is_tried_again_soon(sandbox, programs):
+    """The first one finds a process that was not there before."""
+    job = sandbox.run(programs.test_program("children", "--mode", "handing", "--steps", 100, "--seconds", 4, ranks=1), interval="3s")
+    job.wait_committed(2, 20)
+    first, second = job.status()["lines"][:2]
+    assert (first["state"], second["state"]) == ("aborted", "committed")
+    assert second["begun_at_ms"] - first["begun_at_ms"] < 1500
+    job.finish()
+    assert_same_result(job)
+
+
 def test_an_end_of_a_pipe_on_its_way(sandbox, programs):
     """No process has it, and one of the rank's may get it: one line waits for that, and no more."""
     job = sandbox.run(programs.test_program("children", "--mode", "handing", "--steps", 60, "--seconds", 3, ranks=2), interval="200ms")

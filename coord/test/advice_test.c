@@ -97,6 +97,19 @@ static void slow_lines_leave_time_to_run(void **state)
     assert_int_equal(advice_next_ms(500, 500, 0), 1);
 }
 
+static void aborted_lines_are_tried_again_soon(void **state)
+{
+    (void)state;
+    const uint64_t expected_ms[] = {3750, 7500, 15000, 30000, 60000, 60000};
+    for (unsigned i = 0; i < sizeof expected_ms / sizeof *expected_ms; i++)
+        assert_int_equal(advice_retry_ms(60000, i + 1, 20), expected_ms[i]);
+    assert_int_equal(advice_retry_ms(60000, 1, 9000), 9000); /* no more than half of the time */
+    assert_int_equal(advice_retry_ms(300, 1, 5), 50);
+    assert_int_equal(advice_retry_ms(300, 5, 5), 300);
+    assert_int_equal(advice_retry_ms(20, 1, 5), 20);
+    assert_int_equal(advice_retry_ms(0, 1, 0), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -107,6 +120,7 @@ int main(void)
         cmocka_unit_test(the_first_line_comes_soon),
         cmocka_unit_test(follows_a_program_that_changes),
         cmocka_unit_test(slow_lines_leave_time_to_run),
+        cmocka_unit_test(aborted_lines_are_tried_again_soon),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,12 +37,14 @@ void pace_begin(struct pace *pace, struct job *job)
 void pace_end(struct pace *pace)
 {
     timer_stop(pace->timer);
+    pace->failures = 0;
 }
 
 /* What convergence takes counts in full: ranks that wait for it may or may not have had work to do. */
 void pace_learn(struct pace *pace, struct job *job, const struct history_line *entry, uint64_t age_ms)
 {
     Belay__Wire__JobSettings *settings = job->config->settings;
+    pace->failures = 0;
     advice_learn(&pace->advice, entry->converge_ms + entry->pause_ms, entry->total_ms);
     job->line_cost_ms = pace->advice.cost_ms;
     if (settings->mtbf_ms)
@@ -50,4 +52,11 @@ void pace_learn(struct pace *pace, struct job *job, const struct history_line *e
     uint64_t next_ms = advice_next_ms(settings->interval_ms, age_ms, entry->pause_ms);
     if (settings->interval_ms)
         timer_start(pace->timer, next_ms, settings->interval_ms);
+}
+
+void pace_fail(struct pace *pace, const struct job *job, uint64_t age_ms)
+{
+    const uint64_t interval_ms = job->config->settings->interval_ms;
+    if (interval_ms)
+        timer_start(pace->timer, advice_retry_ms(interval_ms, ++pace->failures, age_ms), interval_ms);
 }

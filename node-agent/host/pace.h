@@ -13,6 +13,7 @@
 struct pace {
     struct timer *timer;
     struct advice advice; /* of all lines that this agent has seen of the job */
+    unsigned failures;    /* lines in a row that were aborted */
 };
 
 /* Call ask(context) whenever an interval is over. Returns 0, or -1 with ENOMEM. */
@@ -28,5 +29,9 @@ void pace_end(struct pace *pace);
  * interval if that is chosen by Belay.
  */
 void pace_learn(struct pace *pace, struct job *job, const struct history_line *entry, uint64_t age_ms);
+
+/* A line was aborted, `age_ms` after it was asked for: the next one comes sooner, if the job has an interval.
+ */
+void pace_fail(struct pace *pace, const struct job *job, uint64_t age_ms);
 
 #endif

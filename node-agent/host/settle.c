@@ -38,6 +38,7 @@ void host_note_aborted(struct line_host *host, const char *reason)
         if (!host->is_closed && !host->job->is_stopping) /* at a job's end that is no trouble of the user's */
             tell(host, entry);
     }
+    pace_fail(&host->pace, host->job, host->measure.line ? measure_age_ms(&host->measure) : 0);
     measure_release(&host->measure);
 }
 
