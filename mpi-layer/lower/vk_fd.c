@@ -245,6 +245,14 @@ bool vk_fd_may_be_locked(long fd)
     return fd < 0 || fd >= KNOWN_FDS || known[fd].is_locked || known[fd].unshared != vk_fd_shared_count() + 1;
 }
 
+long vk_fd_next_locked(long after)
+{
+    for (long fd = after + 1; fd < fds_end && fd < KNOWN_FDS; fd++)
+        if (known[fd].is_locked)
+            return fd;
+    return -1;
+}
+
 bool vk_fd_is_marked(long fd)
 {
     return fd >= 0 && fd < KNOWN_FDS && known[fd].is_marked;

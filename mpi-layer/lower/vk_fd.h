@@ -67,6 +67,8 @@ uint64_t vk_fd_shared_count(void);
 void vk_fd_set_unshared(long fd, uint64_t since);
 void vk_fd_note_lock(long fd);
 void vk_fd_note_shared(void);
+/* The next descriptor by which the program has locked something; -1: there is none. */
+long vk_fd_next_locked(long after);
 /* Has it stood for the same thing since vk_fd_mark()? */
 bool vk_fd_is_marked(long fd);
 void vk_fd_mark(long fd);

@@ -235,19 +235,27 @@ static bool link_aside(const struct vk_undo_place *at, const char *kept, struct 
     return is_it;
 }
 
-/* Of a file that is no longer than this a copy costs no more than the calls that make it. */
-#define CHEAP_COPY_BYTES 4096
+#define LOCK_FILE_BYTES 4096 /* at most */
+
+static bool has_locked(const struct file_id *id)
+{
+    struct vk_undo_facts facts;
+    for (long fd = vk_fd_next_locked(-1); fd >= 0; fd = vk_fd_next_locked(fd))
+        if (vk_undo_look(fd, vk_undo_itself, &facts) == 0 && file_id_is_same(&facts.id, id))
+            return true;
+    return false;
+}
 
 /*
- * Programs that lock a file take it for gone once it has no link (fstat): the last name of such a file is not
- * replaced by a link of ours. A copy would lack what else the file's owner has said of it, as its access
- * list.
+ * Whoever waits for the lock of a file takes the file for gone once it has no link (fstat): the last name of
+ * one that the process has locked is not replaced by a link of ours. A copy takes a millisecond, and lacks
+ * what else the file's owner has said of it, as its access list.
  */
-static bool may_be_a_lock(const struct vk_undo_place *at, const struct vk_undo_facts *facts)
+static bool is_lock_file(const struct vk_undo_place *at, const struct vk_undo_facts *facts)
 {
     char path[300];
-    if (!S_ISREG(facts->id.mode) || facts->links != 1 || facts->bytes > CHEAP_COPY_BYTES ||
-        facts->id.uid != (uint32_t)raw0(SYS_geteuid))
+    if (!S_ISREG(facts->id.mode) || facts->links != 1 || facts->bytes > LOCK_FILE_BYTES ||
+        facts->id.uid != (uint32_t)raw0(SYS_geteuid) || !has_locked(&facts->id))
         return false;
     char *end = vk_text_put_number(vk_text_put(path, "/proc/self/fd/"), (uint64_t)at->fd);
     vk_text_put(vk_text_put(end, "/"), at->name);
@@ -266,7 +274,7 @@ static enum vk_undo_reason set_aside(const struct vk_undo_place *at, const char 
     *is_copy = false;
     if (vk_undo_log_folder() < 0)
         return VK_UNDO_NOT_WRITTEN;
-    if (!gives_rights && may_be_a_lock(at, facts) &&
+    if (!gives_rights && is_lock_file(at, facts) &&
         vk_undo_take_room(facts->disk_bytes) == VK_UNDO_NO_REASON && copy_aside(at, kept, facts) == 0) {
         *is_copy = true;
         return VK_UNDO_NO_REASON;
