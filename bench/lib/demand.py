@@ -4,6 +4,7 @@ The link to the spare that takes the lost node's place is limited by the fault p
 they are. Times count from the kill.
 """
 
+import functools
 import os
 import re
 import signal
@@ -84,6 +85,12 @@ class MovingJob(MemoryJob):
     def wait_steps(self, count):
         self._wait(lambda: len(self._rounds) >= count, f"{count} steps")
 
+    def begin_lines(self):
+        """The program works, and what is written between two lines is known: the first one tells nothing of it."""
+        self.wait_steps(2)
+        self.checkpoint()
+        self.checkpoint()
+
     def lose(self):
         """Kill the agent, the keeper and the rank of a node. Returns ms until each of STEPS has been made since."""
         node = next(node for node in self.status()["nodes"] if node["number"] == VICTIM)
@@ -126,6 +133,14 @@ def _numpy(environment):
     return [PYTHON, os.path.join(TOP, "bench", "programs", "part.py"), str(PART_MIB), str(PERCENT)]
 
 
+def _pairs(count, measure):
+    """Of so many pairs, what measure("eager") and measure("demand") give; in turn the one or the other comes first."""
+    for i in range(count):
+        order = ("eager", "demand") if i % 2 == 0 else ("demand", "eager")
+        given = {restore: measure(restore) for restore in order}
+        yield given["eager"], given["demand"]
+
+
 def measure_demand_start(environment, pairs):
     """What comes before the first instruction of a moved rank, beside the launch: fetching tables, and restoring."""
     found = []
@@ -147,7 +162,7 @@ def _first_ms(environment, mib):
         return epoch["fetch_ms"] + epoch["restore_ms"]
 
 
-def _latency(environment, program, restore, rate):
+def _latency(environment, program, rate, restore):
     """Until the program has made one step and ten, of a job that loses a node after a line."""
     trace = environment.scratch("trace") if program == "heat" else None
     if program == "heat":
@@ -155,9 +170,7 @@ def _latency(environment, program, restore, rate):
     else:
         command = {"part": _memory(environment, PART_MIB, PERCENT * 10), "numpy": _numpy(environment)}[program]
     with MovingJob(environment, command, "--restore", restore, rate=rate, trace=trace) as job:
-        job.wait_steps(2)
-        job.checkpoint()
-        job.checkpoint()  # the first one tells nothing of what is written
+        job.begin_lines()
         took_ms = job.lose()
     if trace:
         os.unlink(trace)
@@ -170,11 +183,9 @@ def measure_demand(environment, pairs):
     for program in ("part", "numpy", "heat"):
         for rate in RATES_MB_S:
             found = {count: [] for count in STEPS}
-            for i in range(pairs):
-                order = ("eager", "demand") if i % 2 == 0 else ("demand", "eager")
-                times = {restore: _latency(environment, program, restore, rate) for restore in order}
+            for eager, demand in _pairs(pairs, functools.partial(_latency, environment, program, rate)):
                 for count in STEPS:
-                    found[count].append((times["eager"][count], times["demand"][count]))
+                    found[count].append((eager[count], demand[count]))
             name = f"{program}-{rate or 'max'}"
             results += [Result(name, f"step {count}", "ms", found[count], LATENCY_TARGET) for count in STEPS]
     return results
@@ -203,20 +214,14 @@ def measure_demand_loader(environment, pairs):
     """Until the whole image of a rank has come that runs meanwhile, against --restore eager, with which nobody runs."""
     results = []
     for rate in LOADER_RATES_MB_S:
-        found = []
-        for i in range(pairs):
-            order = ("eager", "demand") if i % 2 == 0 else ("demand", "eager")
-            times = {restore: _whole_ms(environment, restore, rate) for restore in order}
-            found.append((times["eager"], times["demand"]))
+        found = list(_pairs(pairs, functools.partial(_whole_ms, environment, rate)))
         results.append(Result("demand-loader", str(rate or "max"), "ms", found, LOADER_TARGET))
     return results
 
 
-def _whole_ms(environment, restore, rate):
+def _whole_ms(environment, rate, restore):
     with MovingJob(environment, _memory(environment, PART_MIB, LITTLE), "--restore", restore, rate=rate) as job:
-        job.wait_steps(2)
-        job.checkpoint()
-        job.checkpoint()
+        job.begin_lines()
         job.lose()
         return job.status()["history"][-1]["fetch_ms"] if restore == "eager" else job.find_in_log(WHOLE)[0]
 
@@ -228,27 +233,19 @@ def measure_demand_parity(environment, pairs):
         for scheme in SCHEMES if i % 2 == 0 else SCHEMES[::-1]:
             with MovingJob(environment, _memory(environment, PART_MIB, PERCENT * 10), "--restore", "demand", "--redundancy",
                            scheme) as job:
-                job.wait_steps(2)
-                job.checkpoint()
-                job.checkpoint()
+                job.begin_lines()
                 found[scheme].append(job.lose()[STEPS[0]])
     return [Result("demand-parity", scheme, "ms", list(zip(found[SCHEMES[0]], found[scheme])), PARITY_TARGET) for scheme in SCHEMES[1:]]
 
 
 def measure_demand_track(environment, pairs):
     """Lines of a job that notes what is touched, and has a window to ask for it, against one that restarts eagerly."""
-    found = []
-    for i in range(pairs):
-        order = ("eager", "demand") if i % 2 == 0 else ("demand", "eager")
-        lines = {restore: _lines_ms(environment, restore) for restore in order}
-        found += list(zip(lines["eager"], lines["demand"]))
+    found = [line for lines in _pairs(pairs, functools.partial(_lines_ms, environment)) for line in zip(*lines)]
     more = [(base, ours - base) for base, ours in found]
     return [Result("demand-track", "line", "ms", found), Result("demand-track", "more", "ms", more, TRACK_MS, is_absolute=True)]
 
 
 def _lines_ms(environment, restore):
     with MovingJob(environment, _memory(environment, PART_MIB, PERCENT * 10), "--restore", restore) as job:
-        job.wait_steps(2)
-        job.checkpoint()
-        job.checkpoint()
+        job.begin_lines()
         return [job.checkpoint()["total_ms"] for _ in range(TRACK_LINES)]

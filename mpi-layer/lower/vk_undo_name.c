@@ -235,6 +235,15 @@ static bool link_aside(const struct vk_undo_place *at, const char *kept, struct 
     return is_it;
 }
 
+#define PLACE_PATH_BYTES 300
+
+/* A path to the name that no renamed folder leads astray: for calls that take no folder. */
+static void put_path(char path[PLACE_PATH_BYTES], const struct vk_undo_place *at)
+{
+    char *end = vk_text_put_number(vk_text_put(path, "/proc/self/fd/"), (uint64_t)at->fd);
+    vk_text_put(vk_text_put(end, "/"), at->name);
+}
+
 #define LOCK_FILE_BYTES 4096 /* at most */
 
 static bool has_locked(const struct file_id *id)
@@ -253,12 +262,11 @@ static bool has_locked(const struct file_id *id)
  */
 static bool is_lock_file(const struct vk_undo_place *at, const struct vk_undo_facts *facts)
 {
-    char path[300];
+    char path[PLACE_PATH_BYTES];
     if (!S_ISREG(facts->id.mode) || facts->links != 1 || facts->bytes > LOCK_FILE_BYTES ||
         facts->id.uid != (uint32_t)raw0(SYS_geteuid) || !has_locked(&facts->id))
         return false;
-    char *end = vk_text_put_number(vk_text_put(path, "/proc/self/fd/"), (uint64_t)at->fd);
-    vk_text_put(vk_text_put(end, "/"), at->name);
+    put_path(path, at);
     return raw3(SYS_llistxattr, path, NULL, 0) <= 0;
 }
 
@@ -298,9 +306,8 @@ static enum vk_undo_reason set_aside(const struct vk_undo_place *at, const char 
 /* The users that may use it besides, into the buffer. Returns its bytes. */
 static uint64_t read_access_list(const struct vk_undo_place *at)
 {
-    char path[300];
-    char *end = vk_text_put_number(vk_text_put(path, "/proc/self/fd/"), (uint64_t)at->fd);
-    vk_text_put(vk_text_put(end, "/"), at->name);
+    char path[PLACE_PATH_BYTES];
+    put_path(path, at);
     long got = raw4(SYS_lgetxattr, path, "system.posix_acl_access", vk_undo_buffer, UNDO_DATA_BYTES);
     return got > 0 ? (uint64_t)got : 0;
 }
